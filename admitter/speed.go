@@ -1,0 +1,34 @@
+package admitter
+
+import (
+	"math"
+	"time"
+)
+
+// speedHalfLife is how fast the measured speed of a line forgets.
+const speedHalfLife = 15 * time.Second
+
+// speed is how fast a line moves: an exponentially weighted mean of the places that leave its head per second.
+type speed struct {
+	perSecond float64
+	rate      float64 // the admission rate it was measured under
+	at        time.Time
+}
+
+// see notes that places moved since the last call. A new admission rate scales what was measured under the old one.
+func (s *speed) see(rate float64, places int, waiting bool, now time.Time) {
+	if s.rate != rate {
+		if s.rate > 0 {
+			s.perSecond *= rate / s.rate
+		} else {
+			s.perSecond = rate
+		}
+		s.rate = rate
+	}
+	passed := now.Sub(s.at)
+	if !s.at.IsZero() && waiting && passed > 0 {
+		keep := math.Exp2(-passed.Seconds() / speedHalfLife.Seconds())
+		s.perSecond = keep*s.perSecond + (1-keep)*float64(places)/passed.Seconds()
+	}
+	s.at = now
+}

@@ -1,0 +1,45 @@
+package queue
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock tells Redis's time on a node: the monotonic clock of the process plus the offset last measured. Before the
+// first measurement it is the node's own time. The zero value is ready; it is safe for concurrent use.
+type Clock struct {
+	mu     sync.RWMutex
+	local  time.Time // with its monotonic reading
+	redis  time.Time
+	source func() time.Time
+}
+
+// NewClock returns a clock that reads local time from now; nil means time.Now.
+func NewClock(now func() time.Time) *Clock { return &Clock{source: now} }
+
+// Now is Redis's time, as well as this node knows it.
+func (c *Clock) Now() time.Time {
+	local := c.nodeNow()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.redis.IsZero() {
+		return local
+	}
+	return c.redis.Add(local.Sub(c.local))
+}
+
+// set notes that Redis said millis in an answer to a request that went out at sent: the instant half way is taken.
+func (c *Clock) set(millis int64, sent time.Time) {
+	got := c.nodeNow()
+	c.mu.Lock()
+	c.local = sent.Add(got.Sub(sent) / 2)
+	c.redis = time.UnixMilli(millis)
+	c.mu.Unlock()
+}
+
+func (c *Clock) nodeNow() time.Time {
+	if c.source != nil {
+		return c.source()
+	}
+	return time.Now()
+}

@@ -1,0 +1,218 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Config tunes a Line. Each field's zero value selects its default.
+type Config struct {
+	Clock      *Clock        // default: one of its own
+	Pace       func() Pace   // bounds of the polls; default: 2 s to 15 s, 5,000 polls per second
+	Refresh    time.Duration // between two readings of the snapshot; default 250 ms
+	Flush      time.Duration // between two flushes of presence; default 1 s
+	Timeout    time.Duration // for one call to Redis; default 2 s
+	Stale      time.Duration // Redis counts as away when it has not answered for that long; default 3 s
+	MaxWaiting int           // most visitors the line takes; default 0: no bound
+	Batch      int           // most visits in one batch; default 512
+	Pending    int           // most visits waiting for a batch; default 65536
+	Logger     *slog.Logger  // default: discards
+	Metrics    *Metrics      // default: not kept
+}
+
+// Line is one room's waiting line as one node sees it. Safe for concurrent use; Run must be running.
+type Line struct {
+	rdb   redis.UniversalClient
+	room  string
+	k     keys
+	cfg   Config
+	clock *Clock
+
+	generation atomic.Int64
+	highest    atomic.Int64 // last number this node has seen in the generation
+	snapshot   atomic.Pointer[Snapshot]
+	read       atomic.Int64 // when Redis last answered the refresh, ns of the node's clock since start
+	started    time.Time
+
+	visits   batcher
+	presence presence
+	shown    shown
+	gone     *goneSet
+}
+
+// New returns the line of room, whose id is [a-z0-9-].
+func New(rdb redis.UniversalClient, room string, cfg Config) *Line {
+	setDefault(&cfg.Clock, &Clock{})
+	setDefault(&cfg.Refresh, 250*time.Millisecond)
+	setDefault(&cfg.Flush, time.Second)
+	setDefault(&cfg.Timeout, 2*time.Second)
+	setDefault(&cfg.Stale, 3*time.Second)
+	setDefault(&cfg.Batch, 512)
+	setDefault(&cfg.Pending, 65536)
+	setDefault(&cfg.Logger, slog.New(slog.DiscardHandler))
+	setDefault(&cfg.Metrics, NewMetrics(nil))
+	if cfg.Pace == nil {
+		cfg.Pace = func() Pace { return Pace{Min: 2 * time.Second, Max: 15 * time.Second, Budget: 5000} }
+	}
+	l := &Line{rdb: rdb, room: room, k: keysOf(room), cfg: cfg, clock: cfg.Clock, started: time.Now(), gone: newGoneSet()}
+	l.visits.line = l
+	return l
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Room is the id of the line's room.
+func (l *Line) Room() string { return l.room }
+
+// Now is Redis's time.
+func (l *Line) Now() time.Time { return l.clock.Now() }
+
+// Snapshot is the room as the leader last described it; nil before the first reading or before there was a leader.
+func (l *Line) Snapshot() *Snapshot { return l.snapshot.Load() }
+
+// Away tells whether Redis has stopped answering this node.
+func (l *Line) Away() bool {
+	return time.Since(l.started)-time.Duration(l.read.Load()) > l.cfg.Stale
+}
+
+// Age is how old the snapshot is; the node's uptime if there is none.
+func (l *Line) Age() time.Duration {
+	s := l.snapshot.Load()
+	if s == nil {
+		return time.Since(l.started)
+	}
+	return max(0, l.clock.Now().Sub(time.UnixMilli(s.At)))
+}
+
+// Open makes sure that the room has a generation and reads the first snapshot. Joins can be answered once it returns nil.
+func (l *Line) Open(ctx context.Context) error {
+	generation, err := l.call(ctx, "open", openScript, l.k.with(), l.generation.Load(), generationEpoch).Int64()
+	if err != nil {
+		return err
+	}
+	l.adopt(generation)
+	return l.refresh(ctx)
+}
+
+// adopt moves this node to a newer generation.
+func (l *Line) adopt(generation int64) {
+	for {
+		known := l.generation.Load()
+		if generation <= known {
+			return
+		}
+		if l.generation.CompareAndSwap(known, generation) {
+			l.highest.Store(0)
+			l.shown.reset(generation)
+			if known != 0 {
+				l.cfg.Logger.Warn("new generation", "room", l.room, "generation", generation, "before", known)
+			}
+			return
+		}
+	}
+}
+
+// Run reads the snapshot and flushes presence until ctx ends; then it flushes once more and returns nil.
+func (l *Line) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { l.every(ctx, l.cfg.Refresh, "refresh", l.refreshOrOpen) })
+	wg.Go(func() { l.every(ctx, l.cfg.Flush, "flush", l.flush) })
+	wg.Wait()
+	l.visits.wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout)
+	defer cancel()
+	if err := l.flush(last); err != nil {
+		l.cfg.Logger.Warn("presence not flushed", "room", l.room, "err", err)
+	}
+	l.cfg.Metrics.forget(l.room)
+	return nil
+}
+
+// every runs work on a ticker, and logs when it begins to fail and when it works again.
+func (l *Line) every(ctx context.Context, interval time.Duration, name string, work func(context.Context) error) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := work(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if (err != nil) != failing {
+			failing = err != nil
+			if failing {
+				l.cfg.Logger.Error(name+" fails", "room", l.room, "err", err)
+			} else {
+				l.cfg.Logger.Info(name+" works again", "room", l.room)
+			}
+		}
+	}
+}
+
+// refreshOrOpen also makes a generation where Redis has none, or an older one than this node knows.
+func (l *Line) refreshOrOpen(ctx context.Context) error {
+	err := l.refresh(ctx)
+	if errors.Is(err, ErrGeneration) {
+		return l.Open(ctx)
+	}
+	return err
+}
+
+func (l *Line) refresh(ctx context.Context) error {
+	sent := l.clock.nodeNow()
+	answer, err := l.call(ctx, "read", readScript, l.k.with()).Slice()
+	if err != nil {
+		return err
+	}
+	if len(answer) != 6 {
+		return fmt.Errorf("read in room %s: %d values, 6 are needed", l.room, len(answer))
+	}
+	now, generation, highest, ended := answer[0].(int64), answer[1].(int64), answer[2].(int64), answer[3].(int64)
+	l.clock.set(now, sent)
+	if generation < l.generation.Load() || generation == 0 {
+		return fmt.Errorf("read in room %s: %w", l.room, ErrGeneration)
+	}
+	l.adopt(generation)
+	l.sawNumber(generation, highest)
+	if blob := answer[4].(string); blob != "" {
+		var s Snapshot
+		if err := json.Unmarshal([]byte(blob), &s); err != nil {
+			return fmt.Errorf("snapshot of room %s: %w", l.room, err)
+		}
+		s.Serving = max(s.Serving, answer[5].(int64))
+		l.snapshot.Store(&s)
+	}
+	if err := l.readEnded(ctx, ended); err != nil {
+		return err
+	}
+	l.read.Store(int64(time.Since(l.started)))
+	l.cfg.Metrics.see(l)
+	return nil
+}
+
+func (l *Line) sawNumber(generation, number int64) {
+	for l.generation.Load() == generation {
+		seen := l.highest.Load()
+		if number <= seen || l.highest.CompareAndSwap(seen, number) {
+			return
+		}
+	}
+}
