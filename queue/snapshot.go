@@ -119,3 +119,16 @@ func (p Pace) After(s *Snapshot, ahead int, now time.Time, chance float64) time.
 	jitter := func(d time.Duration) time.Duration { return time.Duration(float64(d) * (0.8 + 0.4*chance)) }
 	return max(min(jitter(d), soonest/2), jitter(p.Min))
 }
+
+// Spare tells whether a visitor may be admitted at once at now, as far as the snapshot knows: Redis decides.
+func (s *Snapshot) Spare(now time.Time) bool {
+	return s.Mode == Open && s.Rate > 0 && s.Waiting == 0 && s.Active < s.Limit && s.OpenAt(now)
+}
+
+// State of the room at now, as its organizer and its opening time have it.
+func (s *Snapshot) State(now time.Time) string {
+	if state := s.stateAt(now); state != Waiting {
+		return string(state)
+	}
+	return string(Open)
+}

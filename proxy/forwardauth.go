@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// auth answers for another proxy that asks whether a request may pass (nginx auth_request, Traefik, Caddy, Envoy,
+// HAProxy): 204 with our headers, or 401; with ?mode=redirect 302 to the room's page. The target comes in X-Forwarded-Host
+// and X-Forwarded-Uri (or X-Original-URI) of a trusted proxy; without them the question cannot be answered: 403.
+func (e *Edge) auth(w http.ResponseWriter, q *request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set(stateHeader, "queue")
+	host, rawPath, ok := q.asked()
+	if !ok {
+		e.refuse(w, q.Request, nil, http.StatusForbidden, "bad-target", "Only a trusted proxy may ask, with X-Forwarded-Host and X-Forwarded-Uri.")
+		return
+	}
+	m := q.site.table.match(host, rawPath)
+	switch {
+	case m.Refuse:
+		w.WriteHeader(http.StatusForbidden)
+		return
+	case len(m.Rooms) == 0, m.Public, reserved(rawPath):
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	var first *visit
+	for _, i := range m.Rooms {
+		rm := q.site.rooms[i]
+		v, err := e.admitted(q, rm)
+		if err != nil {
+			e.unauthorized(w, q, rm)
+			return
+		}
+		if v.fresh {
+			http.SetCookie(w, v.cookie(q.client.TLS))
+		}
+		if first == nil {
+			first = v
+		}
+	}
+	h.Set(visitorHeader, first.Visitor)
+	h.Set(roomHeader, first.room.id())
+	h.Set(placeHeader, strconv.FormatInt(first.Number, 10))
+	h.Set(sessionHeader, first.ID)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (e *Edge) unauthorized(w http.ResponseWriter, q *request, rm *room) {
+	e.metrics.request(rm.id(), "refused")
+	if q.URL.Query().Get("mode") == "redirect" {
+		back := q.Header.Get("X-Forwarded-Uri")
+		if back == "" {
+			back = q.Header.Get("X-Original-Uri")
+		}
+		w.Header().Set("Location", "/_ropeline/rooms/"+rm.id()+"/page?return="+url.QueryEscape(back))
+		w.WriteHeader(http.StatusFound)
+		return
+	}
+	w.WriteHeader(http.StatusUnauthorized)
+}
+
+// asked is the target that a trusted proxy asks about, judged as if it had come here.
+func (q *request) asked() (host, rawPath string, ok bool) {
+	if !q.client.Trusted {
+		return "", "", false
+	}
+	target := q.Header.Get("X-Forwarded-Uri")
+	if target == "" {
+		target = q.Header.Get("X-Original-Uri")
+	}
+	method := q.Header.Get("X-Forwarded-Method")
+	if method == "" {
+		method = q.Header.Get("X-Original-Method")
+	}
+	if method == "" {
+		method = http.MethodGet
+	}
+	host = q.Header.Get("X-Forwarded-Host")
+	if host == "" {
+		host = q.Request.Host
+	}
+	if i := strings.IndexByte(host, ','); i >= 0 {
+		return "", "", false
+	}
+	judged := &http.Request{Method: method, RequestURI: target, Host: host, Header: http.Header{}, TLS: q.TLS}
+	rawPath, _, refused := judgeTarget(judged)
+	return judged.Host, rawPath, refused == nil
+}
