@@ -93,8 +93,8 @@ func newStand(t *testing.T, site string, cfg standConfig) *stand {
 	return s
 }
 
-// dial opens a raw connection that the test's end closes.
-func dial(t *testing.T, addr string) net.Conn {
+// dialRaw opens a raw connection that the test's end closes.
+func dialRaw(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -105,10 +105,10 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// ask sends raw bytes and returns everything that comes back until the other side closes.
-func ask(t *testing.T, addr, raw string) string {
+// askRaw sends raw bytes and returns everything that comes back until the other side closes.
+func askRaw(t *testing.T, addr, raw string) string {
 	t.Helper()
-	c := dial(t, addr)
+	c := dialRaw(t, addr)
 	if _, err := io.WriteString(c, raw); err != nil {
 		t.Fatal(err)
 	}
@@ -182,16 +182,16 @@ func (rec *recorder) taken() string {
 	return rec.got.String()
 }
 
-// site is a handler on a port of its own.
-func site(t *testing.T, h http.HandlerFunc) string {
+// originSite is a handler on a port of its own.
+func originSite(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// client speaks HTTP/1.1, or HTTP/2 with prior knowledge, and keeps nothing after the test.
-func client(t *testing.T, h2c bool) *http.Client {
+// httpClient speaks HTTP/1.1, or HTTP/2 with prior knowledge, and keeps nothing after the test.
+func httpClient(t *testing.T, h2c bool) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DisableCompression: true, Protocols: new(http.Protocols)}
 	tr.Protocols.SetHTTP1(!h2c)

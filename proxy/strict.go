@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,11 +27,13 @@ type strictConn struct {
 	refused bool   // poisoned: after poison comes EOF
 	flood   bool   // instead of EOF: a header line without end
 	release func() // gives the place in the connection limit back; nil: none
+
+	deadline atomic.Int64 // of reads, Unix seconds; 0: none
 }
 
-// poisoned breaks the request line, any header field, a chunk size, a chunk's end and a trailer field alike,
-// and ends the head.
-var poisoned = []byte("\x00\r\n\r\n")
+// poisoned breaks whatever it comes in the middle of: a NUL and a bare LF for request lines, chunk sizes and
+// the ends of chunks, then a line without a colon for heads and trailers, which it ends.
+var poisoned = []byte("\x00\n\x00\r\n\r\n")
 
 func (c *strictConn) Read(p []byte) (int, error) {
 	if c.refused {
@@ -48,10 +51,17 @@ func (c *strictConn) Read(p []byte) (int, error) {
 		return bad, nil
 	}
 	c.off = c.scan.state == inOther
-	if errors.Is(err, os.ErrDeadlineExceeded) && n == 0 && c.scan.midHead() {
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.scan.midHead() && c.deadline.Load() > longAgo.Unix() {
 		c.answerTimeout()
 	}
 	return n, err
+}
+
+// SetReadDeadline remembers the deadline: the server sets one long ago to interrupt a read, which is no
+// timeout of the client's.
+func (c *strictConn) SetReadDeadline(t time.Time) error {
+	c.deadline.Store(max(0, t.Unix()))
+	return c.Conn.SetReadDeadline(t)
 }
 
 func (c *strictConn) readPoison(p []byte) (int, error) {

@@ -177,6 +177,7 @@ func (u *upstream) modify(res *http.Response) error {
 	if upgraded {
 		return nil
 	}
+	cleanResponse(res.Trailer) // the announcement
 	if res.ContentLength < 0 {
 		res.Body = &download{ReadCloser: res.Body, res: res}
 	}

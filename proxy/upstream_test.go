@@ -21,17 +21,17 @@ import (
 	"time"
 )
 
-// bothWays runs a test over HTTP/1.1 and over HTTP/2 without TLS.
-func bothWays(t *testing.T, test func(t *testing.T, c *http.Client)) {
-	t.Run("HTTP/1.1", func(t *testing.T) { test(t, client(t, false)) })
-	t.Run("h2c", func(t *testing.T) { test(t, client(t, true)) })
+// overHTTP1And2 runs a test over HTTP/1.1 and over HTTP/2 without TLS.
+func overHTTP1And2(t *testing.T, test func(t *testing.T, c *http.Client)) {
+	t.Run("HTTP/1.1", func(t *testing.T) { test(t, httpClient(t, false)) })
+	t.Run("h2c", func(t *testing.T) { test(t, httpClient(t, true)) })
 }
 
 func TestUpstream_ForwardsTargetByteForByte(t *testing.T) {
 	rec := newRecorder(t)
 	s := newStand(t, rec.url, standConfig{})
-	for _, target := range []string{"/", "/a?", "/a?a=1;token=2", "/a?a=%zz&b=2", "/%41%2f..%2F/./;x\\//y", "/\xff\xc0\xaf?\xff", "/a#b?c#d", "/%2e%2e/x?y=+%20", "/a?" + strings.Repeat("p=1&", 10001) + "last=1"} {
-		if got := ask(t, s.addr, "GET "+target+" HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"); statusOf(got) != "200" {
+	for _, target := range []string{"/", "/a?", "/a?a=1;token=2", "/a?a=%zz&b=2", "/%41%2f..%2F/./;x\\//y", "/\xff\xc0\xaf?\xff", "/a#b?c#d", "/%2e%2e/x?y=+%20", "/a?" + strings.Repeat("&", 10001) + "last=1"} {
+		if got := askRaw(t, s.addr, "GET "+target+" HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"); statusOf(got) != "200" {
 			t.Errorf("%.60q: got %.200q", target, got)
 		}
 		if line, _, _ := strings.Cut(rec.taken(), "\r\n"); line != "GET "+target+" HTTP/1.1" {
@@ -45,7 +45,7 @@ func TestUpstream_ForwardsTargetByteForByteFromHTTP2AndBehindABasePath(t *testin
 	s := newStand(t, rec.url+"/base/", standConfig{})
 	r, _ := http.NewRequest("GET", s.url, nil)
 	r.URL.Opaque = "/%41;x%2f?a=1;b=%zz"
-	res, err := client(t, true).Do(r)
+	res, err := httpClient(t, true).Do(r)
 	if err != nil || res.StatusCode != 200 {
 		t.Fatal(res, err)
 	}
@@ -60,7 +60,7 @@ func TestUpstream_TellsTheSiteWhoWasLetInAndNothingElse(t *testing.T) {
 	s := newStand(t, rec.url, standConfig{pass: func(p *pass) {
 		p.Visitor, p.Room, p.Place, p.Session = "v", "tour", "p", "s"
 	}})
-	got := ask(t, s.addr, "GET / HTTP/1.1\r\nHost: A.TEST.:80\r\nX-Ropeline-Visitor: evil\r\nx_ropeline_session: evil\r\nX-ROPELINE-ADMIN: evil\r\n"+
+	got := askRaw(t, s.addr, "GET / HTTP/1.1\r\nHost: A.TEST.:80\r\nX-Ropeline-Visitor: evil\r\nx_ropeline_session: evil\r\nX-ROPELINE-ADMIN: evil\r\n"+
 		"X-Queue-Token: evil\r\nX-Real-IP: evil\r\nX-Original-URL: evil\r\nX-Rewrite-URL: evil\r\nX-Forwarded-Prefix: evil\r\nX-Forwarded-For: evil\r\n"+
 		"X-Forwarded-Host: evil\r\nX-Forwarded-Proto: evil\r\nForwarded: for=evil\r\nX_Forwarded_For: evil\r\nCookie: a=1; ropeline_tour=evil; b=2\r\nX-Mine: kept\r\nExpect: 100-continue\r\n"+
 		"Connection: close, X-Ropeline-Visitor, x-ropeline-ROOM, X-Forwarded-For, x-forwarded-proto, Cookie-Not, Transfer-Encoding\r\n\r\n")
@@ -83,7 +83,7 @@ func TestUpstream_WithoutARoomSetsNoIdentityAndStripsTheSame(t *testing.T) {
 	rec := newRecorder(t)
 	s := newStand(t, rec.url, standConfig{})
 	for _, connection := range []string{"close", "\r\nConnection: close", "close\r\nConnection: x-ropeline-visitor"} {
-		ask(t, s.addr, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Ropeline-Visitor: evil\r\nConnection: "+connection+"\r\n\r\n")
+		askRaw(t, s.addr, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Ropeline-Visitor: evil\r\nConnection: "+connection+"\r\n\r\n")
 		if head := rec.taken(); head == "" || strings.Contains(strings.ToLower(head), "ropeline") {
 			t.Errorf("Connection %q: got %q", connection, head)
 		}
@@ -93,7 +93,7 @@ func TestUpstream_WithoutARoomSetsNoIdentityAndStripsTheSame(t *testing.T) {
 func TestUpstream_ForwardsTokenOnlyWhenAskedTo(t *testing.T) {
 	rec := newRecorder(t)
 	s := newStand(t, rec.url, standConfig{pass: func(p *pass) { p.Token = "ours" }})
-	ask(t, s.addr, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Queue-Token: theirs\r\nConnection: close, X-Queue-Token\r\n\r\n")
+	askRaw(t, s.addr, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Queue-Token: theirs\r\nConnection: close, X-Queue-Token\r\n\r\n")
 	if head := rec.taken(); !strings.Contains(head, "X-Queue-Token: ours\r\n") || strings.Contains(head, "theirs") {
 		t.Errorf("got %q", head)
 	}
@@ -102,7 +102,7 @@ func TestUpstream_ForwardsTokenOnlyWhenAskedTo(t *testing.T) {
 func TestUpstream_CarriesOnWhatATrustedProxySays(t *testing.T) {
 	rec := newRecorder(t)
 	s := newStand(t, rec.url, standConfig{proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	ask(t, s.addr, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: www.a.test\r\nX-Real-IP: 203.0.113.9\r\nForwarded: for=203.0.113.9\r\nConnection: close, X-Forwarded-For\r\n\r\n")
+	askRaw(t, s.addr, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: www.a.test\r\nX-Real-IP: 203.0.113.9\r\nForwarded: for=203.0.113.9\r\nConnection: close, X-Forwarded-For\r\n\r\n")
 	head := rec.taken()
 	for _, want := range []string{"X-Forwarded-For: 203.0.113.9, 127.0.0.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: www.a.test", "X-Real-Ip: 203.0.113.9", "Forwarded: for=203.0.113.9, for=127.0.0.1"} {
 		if !strings.Contains(head, want+"\r\n") {
@@ -113,7 +113,7 @@ func TestUpstream_CarriesOnWhatATrustedProxySays(t *testing.T) {
 
 func TestUpstream_StripsOurNamesFromTrailersBothWays(t *testing.T) {
 	got := make(chan http.Header, 1)
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", "X-Sum, X-Ropeline-Session")
 		_, _ = io.Copy(io.Discard, r.Body)
 		got <- r.Trailer.Clone()
@@ -123,7 +123,7 @@ func TestUpstream_StripsOurNamesFromTrailersBothWays(t *testing.T) {
 		w.Header().Set(http.TrailerPrefix+"X-Late", "1")
 		w.Header().Set(http.TrailerPrefix+"X-Ropeline-Late", "1")
 	}), standConfig{})
-	bothWays(t, func(t *testing.T, c *http.Client) {
+	overHTTP1And2(t, func(t *testing.T, c *http.Client) {
 		r, _ := http.NewRequest("POST", s.url, io.MultiReader(strings.NewReader("hello")))
 		r.Trailer = http.Header{"X-Mine": {"7"}, "X-Ropeline-Visitor": {"evil"}, "X_ropeline_visitor": {"evil"}}
 		res, err := c.Do(r)
@@ -145,7 +145,7 @@ func TestUpstream_StripsOurNamesFromTrailersBothWays(t *testing.T) {
 
 func TestUpstream_OnResponseSeesOurHeadersAndTheVisitorDoesNot(t *testing.T) {
 	var seen atomic.Value
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Ropeline-Session", "end")
 		h.Set("X_ropeline_state", "queue")
@@ -160,7 +160,7 @@ func TestUpstream_OnResponseSeesOurHeadersAndTheVisitorDoesNot(t *testing.T) {
 			return nil
 		}
 	}})
-	res, _ := mustGet(t, client(t, false), s.url)
+	res, _ := mustGet(t, httpClient(t, false), s.url)
 	if seen.Load() != "end" {
 		t.Errorf("OnResponse saw %v", seen.Load())
 	}
@@ -175,7 +175,7 @@ func TestUpstream_OnResponseSeesOurHeadersAndTheVisitorDoesNot(t *testing.T) {
 }
 
 func TestUpstream_StreamsBothWaysWithoutBuffering(t *testing.T) {
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
 		_ = rc.EnableFullDuplex()
 		_ = rc.Flush()
@@ -191,7 +191,7 @@ func TestUpstream_StreamsBothWaysWithoutBuffering(t *testing.T) {
 			}
 		}
 	}), standConfig{})
-	bothWays(t, func(t *testing.T, c *http.Client) {
+	overHTTP1And2(t, func(t *testing.T, c *http.Client) {
 		out, in := io.Pipe()
 		defer in.Close()
 		res, err := c.Post(s.url, "text/plain", out)
@@ -217,7 +217,7 @@ func TestUpstream_StreamsBothWaysWithoutBuffering(t *testing.T) {
 
 func TestUpstream_SendsEventsAsTheyHappen(t *testing.T) {
 	next := make(chan struct{})
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 		for i := range 5 {
 			fmt.Fprintf(w, "data: %d\n\n", i)
@@ -229,7 +229,7 @@ func TestUpstream_SendsEventsAsTheyHappen(t *testing.T) {
 			}
 		}
 	}), standConfig{})
-	bothWays(t, func(t *testing.T, c *http.Client) {
+	overHTTP1And2(t, func(t *testing.T, c *http.Client) {
 		res, err := c.Get(s.url)
 		if err != nil {
 			t.Fatal(err)
@@ -248,7 +248,7 @@ func TestUpstream_SendsEventsAsTheyHappen(t *testing.T) {
 
 func TestUpstream_CarriesLargeBodiesWhole(t *testing.T) {
 	const size = 64 << 20
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "GET" {
 			w.Header().Set("Content-Length", fmt.Sprint(size))
 			_, _ = io.CopyN(w, pattern{}, size)
@@ -261,7 +261,7 @@ func TestUpstream_CarriesLargeBodiesWhole(t *testing.T) {
 	sum := sha256.New()
 	_, _ = io.CopyN(sum, pattern{}, size)
 	want := fmt.Sprintf("%x", sum.Sum(nil))
-	bothWays(t, func(t *testing.T, c *http.Client) {
+	overHTTP1And2(t, func(t *testing.T, c *http.Client) {
 		res, err := c.Post(s.url, "application/octet-stream", io.LimitReader(pattern{}, size))
 		if err != nil {
 			t.Fatal(err)
@@ -296,7 +296,7 @@ func TestUpstream_LeavesOrdinaryAnswersAlone(t *testing.T) {
 	z := gzip.NewWriter(&packed)
 	_, _ = z.Write([]byte("hello, hello, hello"))
 	_ = z.Close()
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/gzip":
 			w.Header().Set("Content-Encoding", "gzip")
@@ -310,7 +310,7 @@ func TestUpstream_LeavesOrdinaryAnswersAlone(t *testing.T) {
 			http.ServeContent(w, r, "a.txt", time.Unix(1e9, 0), strings.NewReader("0123456789"))
 		}
 	}), standConfig{})
-	bothWays(t, func(t *testing.T, c *http.Client) {
+	overHTTP1And2(t, func(t *testing.T, c *http.Client) {
 		if res, body := mustGet(t, c, s.url+"/gzip"); body != packed.String() || res.Header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("compressed body: %q %v", body, res.Header)
 		}
@@ -350,7 +350,7 @@ func TestUpstream_LeavesOrdinaryAnswersAlone(t *testing.T) {
 }
 
 func TestUpstream_PassesEarlyHintsWithoutWhatIsNotTheirs(t *testing.T) {
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
@@ -360,7 +360,7 @@ func TestUpstream_PassesEarlyHintsWithoutWhatIsNotTheirs(t *testing.T) {
 			"HTTP/1.1 100 Continue\r\nX-Odd: 1\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 		_ = rw.Flush()
 	}), standConfig{})
-	bothWays(t, func(t *testing.T, c *http.Client) {
+	overHTTP1And2(t, func(t *testing.T, c *http.Client) {
 		var hints []string
 		ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
 			hints = append(hints, fmt.Sprint(code, h))
@@ -380,14 +380,14 @@ func TestUpstream_PassesEarlyHintsWithoutWhatIsNotTheirs(t *testing.T) {
 			t.Errorf("hints: %s", got)
 		}
 	})
-	if got := ask(t, s.addr, "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.0 200") {
+	if got := askRaw(t, s.addr, "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.0 200") {
 		t.Errorf("HTTP/1.0 client: got %q", got)
 	}
 }
 
 func TestUpstream_KeepsHeadersSetBeforehandForTheAnswerProper(t *testing.T) {
 	up := newUpstream(UpstreamConfig{})
-	back := site(t, func(w http.ResponseWriter, r *http.Request) {
+	back := originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		_, _ = io.WriteString(w, "ok")
 	})
@@ -397,7 +397,7 @@ func TestUpstream_KeepsHeadersSetBeforehandForTheAnswerProper(t *testing.T) {
 		up.serve(w, r, pass{Target: u, RawPath: "/"})
 	}))
 	defer front.Close()
-	got := ask(t, front.Listener.Addr().String(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	got := askRaw(t, front.Listener.Addr().String(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	early, proper, _ := strings.Cut(got, "\r\n\r\n")
 	if strings.Contains(early, "X-Preset") || !strings.Contains(proper, "X-Preset: 1\r\n") {
 		t.Errorf("got %q", got)
@@ -407,7 +407,7 @@ func TestUpstream_KeepsHeadersSetBeforehandForTheAnswerProper(t *testing.T) {
 func TestUpstream_AClientThatLeavesIsTakenFromTheSiteToo(t *testing.T) {
 	arrived, left := make(chan struct{}), make(chan struct{})
 	var failures atomic.Int32
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 		close(left)
@@ -417,7 +417,7 @@ func TestUpstream_AClientThatLeavesIsTakenFromTheSiteToo(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r, _ := http.NewRequestWithContext(ctx, "GET", s.url, nil)
 	go func() { <-arrived; cancel() }()
-	if _, err := client(t, false).Do(r); !errors.Is(err, context.Canceled) {
+	if _, err := httpClient(t, false).Do(r); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	select {
@@ -446,11 +446,11 @@ func TestUpstream_SaysWhatIsWrongWithTheSite(t *testing.T) {
 	gone := "http://" + dead.Addr().String()
 	_ = dead.Close()
 	hold := make(chan struct{})
-	silent := site(t, func(w http.ResponseWriter, r *http.Request) { <-hold })
+	silent := originSite(t, func(w http.ResponseWriter, r *http.Request) { <-hold })
 	t.Cleanup(func() { close(hold) })
-	garbage := rawSite(t, "SSH-2.0-OpenSSH\r\n")
-	odd := rawSite(t, "HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n")
-	unasked := rawSite(t, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+	garbage := fixedSite(t, "SSH-2.0-OpenSSH\r\n")
+	odd := fixedSite(t, "HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n")
+	unasked := fixedSite(t, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
 	for _, c := range []struct {
 		site, want string
 	}{{gone, "502 upstream-down"}, {garbage, "502 upstream-down"}, {odd, "502 upstream-down"}, {unasked, "502 upstream-down"}, {silent, "504 upstream-timeout"}} {
@@ -460,14 +460,14 @@ func TestUpstream_SaysWhatIsWrongWithTheSite(t *testing.T) {
 				fmt.Fprintf(w, "%d %s", status, slug)
 			}
 		}})
-		if _, body := mustGet(t, client(t, false), s.url); body != c.want {
+		if _, body := mustGet(t, httpClient(t, false), s.url); body != c.want {
 			t.Errorf("got %q, want %q", body, c.want)
 		}
 	}
 }
 
-// rawSite answers each connection's first read with fixed bytes and closes.
-func rawSite(t *testing.T, answer string) string {
+// fixedSite answers each connection's first read with fixed bytes and closes.
+func fixedSite(t *testing.T, answer string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -490,7 +490,7 @@ func rawSite(t *testing.T, answer string) string {
 
 func TestUpstream_NeverRepeatsAPost(t *testing.T) {
 	var posts atomic.Int32
-	s := newStand(t, site(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStand(t, originSite(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "POST" {
 			posts.Add(1)
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -498,7 +498,7 @@ func TestUpstream_NeverRepeatsAPost(t *testing.T) {
 			_ = conn.Close()
 		}
 	}), standConfig{})
-	c := client(t, false)
+	c := httpClient(t, false)
 	mustGet(t, c, s.url) // leaves a connection in the pool
 	res, err := c.Post(s.url, "text/plain", strings.NewReader("pay"))
 	if err != nil {
@@ -511,8 +511,8 @@ func TestUpstream_NeverRepeatsAPost(t *testing.T) {
 }
 
 func TestUpstream_AnAnswerCutShortIsNotPresentedAsWhole(t *testing.T) {
-	s := newStand(t, rawSite(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), standConfig{})
-	bothWays(t, func(t *testing.T, c *http.Client) {
+	s := newStand(t, fixedSite(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), standConfig{})
+	overHTTP1And2(t, func(t *testing.T, c *http.Client) {
 		res, err := c.Get(s.url)
 		if err != nil {
 			return // cut before the header: as good
@@ -525,8 +525,8 @@ func TestUpstream_AnAnswerCutShortIsNotPresentedAsWhole(t *testing.T) {
 }
 
 func TestUpstream_AnEarlyAnswerDoesNotWaitForTheRestOfTheUpload(t *testing.T) {
-	s := newStand(t, rawSite(t, "HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\nConnection: close\r\n\r\nmuch"), standConfig{})
-	bothWays(t, func(t *testing.T, c *http.Client) {
+	s := newStand(t, fixedSite(t, "HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\nConnection: close\r\n\r\nmuch"), standConfig{})
+	overHTTP1And2(t, func(t *testing.T, c *http.Client) {
 		out, in := io.Pipe()
 		defer in.Close()
 		go func() { _, _ = in.Write([]byte("a little")) }() // and then nothing more
@@ -549,7 +549,7 @@ func TestUpstream_LogsNoTokenAndNoAddress(t *testing.T) {
 	gone := "http://" + dead.Addr().String()
 	_ = dead.Close()
 	s := newStand(t, gone, standConfig{up: UpstreamConfig{Logger: slog.New(slog.NewJSONHandler(&log, nil))}})
-	ask(t, s.addr, "GET /p?token=sesame HTTP/1.1\r\nHost: a.test\r\nX-Queue-Token: sesame\r\nCookie: ropeline_x=sesame\r\nConnection: close\r\n\r\n")
+	askRaw(t, s.addr, "GET /p?token=sesame HTTP/1.1\r\nHost: a.test\r\nX-Queue-Token: sesame\r\nCookie: ropeline_x=sesame\r\nConnection: close\r\n\r\n")
 	shutdown(t, s)
 	if log.Len() == 0 || strings.Contains(log.String(), "sesame") {
 		t.Errorf("log: %s", log.String())

@@ -11,7 +11,7 @@ import (
 // their snapshot. Safe to repeat. ended tells whether a session was running.
 func (l *Line) Leave(ctx context.Context, p Place, expires time.Time) (ended bool, err error) {
 	now := l.clock.Now()
-	l.gone.add(p.ID, now.Add(PlaceLife), now)
+	l.gone.add(p.ID, later(expires, now.Add(goneFor)), now)
 	var ends int64
 	if !expires.IsZero() {
 		ends = expires.UnixMilli()
@@ -23,6 +23,16 @@ func (l *Line) Leave(ctx context.Context, p Place, expires time.Time) (ended boo
 		return err
 	})
 	return ended, err
+}
+
+// goneFor is how long a node tells who gave up a place and asks again that it is gone; after that Redis tells.
+const goneFor = 10 * time.Minute
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Renew lengthens a session by length from now, up to most from its start; a provisional one becomes a full one. The

@@ -8,7 +8,7 @@ import (
 )
 
 func TestError_SaysInBothLanguagesWhatHappenedAndWhatToDo(t *testing.T) {
-	for _, status := range []int{400, 403, 404, 405, 409, 413, 417, 500, 502, 503, 504} {
+	for _, status := range []int{400, 403, 404, 405, 408, 409, 413, 417, 500, 502, 503, 504} {
 		page := html.UnescapeString(string(Error(ErrorView{Status: status})))
 		key := strconv.Itoa(status)
 		for lang, w := range words {

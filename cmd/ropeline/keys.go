@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,43 +20,73 @@ import (
 
 func keysCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "keys [--rotate FILE]",
-		Short: "Make signing keys for signing.keys_file",
-		Long: "Prints a private JWK set with a fresh signing key. With --rotate FILE the keys of FILE follow it: the new key\n" +
-			"signs, the old ones verify until they are taken out of the file, which should be when their last token has ended.\n" +
-			"Give the new file to every node; each reads it again within two seconds.",
+		Use:   "keys [--add FILE | --promote FILE]",
+		Short: "Make and rotate signing keys for signing.keys_file",
+		Long: "Prints a private JWK set. The first key of a set signs, all of them verify.\n\n" +
+			"  ropeline keys                  one fresh key\n" +
+			"  ropeline keys --add FILE       the keys of FILE and a fresh one last: give it to every node first\n" +
+			"  ropeline keys --promote FILE   the last key of FILE first, where it signs: then give them this\n\n" +
+			"Each node reads its file again within two seconds. Take an old key out when its last token has ended.",
 		Args: noArgs,
 	}
-	algorithm := c.Flags().String("algorithm", token.EdDSA, "EdDSA or HS256")
-	rotate := c.Flags().String("rotate", "", "file with the keys of before")
+	algorithm := c.Flags().String("algorithm", token.EdDSA, "of a fresh key: EdDSA or HS256")
+	add := c.Flags().String("add", "", "file to whose keys a fresh one is added")
+	promote := c.Flags().String("promote", "", "file whose last key is to sign")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		keys, err := freshKeys(*algorithm, *rotate)
+		if *add != "" && *promote != "" {
+			return fmt.Errorf("%w: --add and --promote are two steps, give one of them; see %s --help", errUsage, c.CommandPath())
+		}
+		set, err := keySet(*algorithm, *add, *promote)
 		if err != nil {
 			return err
 		}
-		data, err := keys.JSON()
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%s\n", bytes.TrimSpace(data))
-		return err
+		out := json.NewEncoder(c.OutOrStdout())
+		out.SetIndent("", "  ")
+		return out.Encode(set)
 	}
 	return c
 }
 
-func freshKeys(algorithm, rotate string) (*token.Keys, error) {
-	if rotate == "" {
-		return token.Generate(algorithm)
+// jwks is a JWK set whose keys are not looked into.
+type jwks struct {
+	Keys []json.RawMessage `json:"keys"`
+}
+
+func keySet(algorithm, add, promote string) (jwks, error) {
+	if promote != "" {
+		set, err := readKeys(promote)
+		if err != nil {
+			return jwks{}, err
+		}
+		last := len(set.Keys) - 1
+		return jwks{Keys: append([]json.RawMessage{set.Keys[last]}, set.Keys[:last]...)}, nil
 	}
-	data, err := os.ReadFile(rotate)
+	fresh, err := token.Generate(algorithm)
 	if err != nil {
-		return nil, err
+		return jwks{}, fmt.Errorf("%w: --algorithm: %w", errUsage, err)
 	}
-	old, err := token.ParseKeys(data)
+	data, err := fresh.JSON()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", rotate, err)
+		return jwks{}, err
 	}
-	return old.Rotate(algorithm)
+	var set jwks
+	if err := json.Unmarshal(data, &set); err != nil || add == "" {
+		return set, err
+	}
+	old, err := readKeys(add)
+	return jwks{Keys: append(old.Keys, set.Keys...)}, err
+}
+
+func readKeys(file string) (jwks, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return jwks{}, err
+	}
+	if _, err := token.ParseKeys(data); err != nil {
+		return jwks{}, fmt.Errorf("%s: %w", file, err)
+	}
+	var set jwks
+	return set, json.Unmarshal(data, &set)
 }
 
 // keyring reads the signing keys and follows their file.

@@ -62,14 +62,26 @@ func commands() *cobra.Command {
 		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          noArgs,
+		Args:          knownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: %w; see %s --help", errUsage, err, c.CommandPath())
 	})
 	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), crowdCommand(), keysCommand())
 	return root
+}
+
+func knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = ", did you mean " + near[0] + "?"
+	}
+	return fmt.Errorf("%w: unknown command %q%s; see ropeline --help", errUsage, args[0], hint)
 }
 
 func noArgs(c *cobra.Command, args []string) error {

@@ -30,7 +30,7 @@ const STATES = {
   full: { place: { state: 'full' }, state: 'full' },
   expired: { place: { state: 'expired' }, state: 'expired' },
   admitted: { place: { state: 'admitted' }, state: 'admitted' },
-  closed: { problem: { status: 409, type: 'room-closed', reason: 'lang' }, state: 'closed' },
+  closed: { problem: { status: 409, type: 'room-closed' }, status: { state: 'closed', reason: 'lang' }, state: 'closed', then: page => page.waitForSelector('#reason-box:not([hidden])') },
   linefull: { problem: { status: 503, type: 'line-full' }, state: 'linefull' },
   signin: { problem: { status: 403, type: 'identity-required' }, state: 'signin' },
   busy: { problem: { status: 503, type: 'redis-away', retryAfter: 30 }, state: 'joining', then: page => page.waitForSelector('#trouble:not([hidden])') },
@@ -62,7 +62,8 @@ async function show(name, want, viewport, scheme, lang, check) {
   try {
     const fillIn = object => object && { ...object, ...(object.reason ? { reason: reason[lang] } : {}) };
     Object.assign(stub.place, fillIn(want.place));
-    stub.problem = fillIn(want.problem) || null;
+    stub.problem = want.problem || null;
+    stub.status = fillIn(want.status) || stub.status;
     const page = await context.newPage();
     // The admitted state is gone as soon as the page reloads, so its timer waits here.
     if (name === 'admitted') await page.addInitScript(() => {

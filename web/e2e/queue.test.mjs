@@ -188,16 +188,19 @@ test('paused, holding and full keep the place and say why', async () => {
 });
 
 test('a closed room is told, and joined when it opens', async () => {
-  stub.problem = { on: 'POST', status: 409, type: 'room-closed', reason: 'See you tomorrow' };
-  stub.status = { state: 'closed' };
+  stub.problem = { on: 'POST', status: 409, type: 'room-closed' };
+  stub.status = { state: 'closed', reason: 'See you tomorrow' };
   await context.addInitScript(() => {
     const later = window.setTimeout;
     window.setTimeout = (run, ms) => later(run, ms > 30_000 ? 300 : ms);
   });
   const page = await open('/tickets/', 'closed');
-  assert.equal(await text(page, 'reason'), 'See you tomorrow');
+  await until('the reason', async () => await text(page, 'reason') === 'See you tomorrow');
   await until('the status is looked at', () => stub.count('GET /_ropeline/events/spring-tour/status') >= 2);
   assert.equal(stub.count('POST'), 1, 'it does not knock while closed');
+  stub.status = { state: 'full' };
+  await inState(page, 'full');
+  assert.equal(await page.isVisible('#leave'), false, 'there is no place to leave');
   stub.problem = null;
   stub.status = { state: 'open' };
   await inState(page, 'waiting');

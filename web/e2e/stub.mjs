@@ -21,7 +21,7 @@ export class Stub {
     // What joins and polls answer while problem is null; joining and polling may differ by join.
     this.place = { state: 'waiting', number: 20345, ahead: 12345, etaSeconds: { low: 659, high: 1441 }, waiting: 45210, pollAfterMs: 60_000 };
     this.join = null;
-    this.problem = null; // {on: 'POST'|'GET'|'DELETE'|'', status, type, reason?, retryAfter?}
+    this.problem = null; // {on: 'POST'|'GET'|'DELETE'|'', status, type, state?, retryAfter?}
     this.status = { state: 'open' };
     this.skewMs = 0; // how far the server's clock is ahead
     this.cookies = true; // whether the visitor gets any
@@ -81,7 +81,7 @@ export class Stub {
     const problem = this.problem;
     if (problem && (!problem.on || problem.on === request.method)) {
       if (problem.retryAfter) response.setHeader('Retry-After', String(problem.retryAfter));
-      return this.json(response, problem.status, { type: `urn:ropeline:${problem.type}`, title: problem.type, status: problem.status, reason: problem.reason });
+      return this.json(response, problem.status, { type: `urn:ropeline:${problem.type}`, title: problem.type, status: problem.status, state: problem.state });
     }
     const has = this.cookie(request, `ropeline_place_${this.room}`);
     if (request.method === 'POST' && path === '/queue') {

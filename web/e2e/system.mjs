@@ -4,7 +4,7 @@
 // ROPELINE_E2E_URL   address of a gated page of a running edge whose room is not idle; if it is not set,
 //                    `go run ./cmd/ropeline demo` is started on a free port and stopped at the end.
 // ROPELINE_E2E_WAIT  seconds after which a visitor must be in, default 120.
-import { test, before, after } from 'node:test';
+import { describe, test, before, after } from 'node:test';
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
@@ -14,7 +14,7 @@ const ROOT = new URL('../../', import.meta.url).pathname;
 const SHOTS = new URL('shots/', import.meta.url).pathname;
 const PATIENCE = Number(process.env.ROPELINE_E2E_WAIT || 120) * 1000;
 // Slow enough that a visitor sees the line, fast enough that a test sees its end.
-const DEMO = ['run', './cmd/ropeline', 'demo', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--visitors', '200', '--rate', '20/s',
+const DEMO = ['run', './cmd/ropeline', 'demo', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--visitors', '300', '--rate', '10/s',
   '--active-limit', '500', '--duration', '0'];
 
 let browser, demo, url;
@@ -68,40 +68,6 @@ async function inLine(options) {
   throw new Error(`${url} never showed the queue page: is anybody waiting there?`);
 }
 
-test('a visitor joins, waits and gets in', { timeout: START_TIMEOUT + PATIENCE }, async () => {
-  const { context, page } = await inLine();
-  const errors = watchErrors(page);
-  const site = page.waitForResponse(r => r.request().isNavigationRequest() && r.ok() && !queued(r), { timeout: PATIENCE });
-  site.catch(() => {}); // awaited below
-  // Between the join and the turn there may be little time, so everything is read at once.
-  const seen = [];
-  await until('a place', async () => {
-    const now = await glance(page);
-    if (now) seen.push(now);
-    return now?.number;
-  });
-  await page.screenshot({ path: `${SHOTS}system-waiting.png` });
-  const reading = setInterval(async () => {
-    const now = await glance(page);
-    if (now) seen.push(now);
-  }, 250);
-  const admitted = await site;
-  clearInterval(reading);
-  await page.waitForLoadState();
-  await page.screenshot({ path: `${SHOTS}system-admitted.png` });
-  assert.equal(page.url(), admitted.url());
-  const numbers = new Set(seen.filter(s => s.number).map(s => s.number));
-  assert.equal(numbers.size, 1, `one place, got ${[...numbers]}`);
-  const ahead = seen.filter(s => s.ahead !== null).map(s => s.ahead);
-  assert.deepEqual(ahead, [...ahead].sort((a, b) => b - a), 'the number ahead grew');
-  assert.deepEqual(errors, []);
-  const again = await page.goto(url);
-  assert.ok(!queued(again), 'an admitted visitor stays in');
-  const access = (await context.cookies()).find(c => /^(__Host-)?ropeline_(?!place_)/.test(c.name));
-  assert.ok(access?.httpOnly && access.sameSite === 'Lax', JSON.stringify(access));
-  await context.close();
-});
-
 // glance reads the queue page, or null where it is not shown (any more).
 function glance(page) {
   return page.evaluate(() => {
@@ -113,23 +79,56 @@ function glance(page) {
   }).catch(() => null);
 }
 
-test('a visitor without JavaScript joins, waits and gets in', { timeout: START_TIMEOUT + PATIENCE }, async () => {
-  const { context, page } = await inLine({ javaScriptEnabled: false });
-  const site = page.waitForResponse(r => r.request().isNavigationRequest() && r.ok() && !('x-ropeline-state' in r.headers()), { timeout: PATIENCE });
-  site.catch(() => {}); // awaited below
-  await page.click('section[lang=en] button');
-  await page.screenshot({ path: `${SHOTS}system-nojs.png` });
-  await site;
-  await context.close();
-});
+describe('the whole system', { concurrency: 3 }, () => {
+  test('a visitor joins, waits and gets in', { timeout: START_TIMEOUT + PATIENCE }, async () => {
+    const { context, page } = await inLine();
+    const errors = watchErrors(page);
+    const site = page.waitForResponse(r => r.request().isNavigationRequest() && r.ok() && !queued(r), { timeout: PATIENCE });
+    site.catch(() => {}); // awaited below
+    // Between the join and the turn there may be little time, so everything is read at once.
+    const seen = [];
+    await until('a place', async () => {
+      const now = await glance(page);
+      if (now) seen.push(now);
+      return now?.number;
+    });
+    await page.screenshot({ path: `${SHOTS}system-waiting.png` });
+    const reading = setInterval(async () => {
+      const now = await glance(page);
+      if (now) seen.push(now);
+    }, 250);
+    const admitted = await site;
+    clearInterval(reading);
+    await page.waitForLoadState();
+    await page.screenshot({ path: `${SHOTS}system-admitted.png` });
+    assert.equal(page.url(), admitted.url());
+    const numbers = new Set(seen.filter(s => s.number).map(s => s.number));
+    assert.equal(numbers.size, 1, `one place, got ${[...numbers]}`);
+    const ahead = seen.filter(s => s.ahead !== null).map(s => s.ahead);
+    assert.deepEqual(ahead, [...ahead].sort((a, b) => b - a), 'the number ahead grew');
+    assert.deepEqual(errors, []);
+    const again = await page.goto(url);
+    assert.ok(!queued(again), 'an admitted visitor stays in');
+    const access = (await context.cookies()).find(c => /^(__Host-)?ropeline_(?!place_)/.test(c.name));
+    assert.ok(access?.httpOnly && access.sameSite === 'Lax', JSON.stringify(access));
+    await context.close();
+  });
 
-test('a visitor leaves, and the place is gone', { timeout: START_TIMEOUT + PATIENCE }, async () => {
-  const { context, page } = await inLine({ javaScriptEnabled: false });
-  await page.click('section[lang=en] button');
-  const leave = page.locator('form[action$="/leave"] button');
-  if (await leave.count()) {
-    await leave.click();
+  test('a visitor without JavaScript joins, waits and gets in', { timeout: START_TIMEOUT + PATIENCE }, async () => {
+    const { context, page } = await inLine({ javaScriptEnabled: false });
+    const site = page.waitForResponse(r => r.request().isNavigationRequest() && r.ok() && !('x-ropeline-state' in r.headers()), { timeout: PATIENCE });
+    site.catch(() => {}); // awaited below
+    await page.click('section[lang=en] button');
+    await page.screenshot({ path: `${SHOTS}system-nojs.png` });
+    await site;
+    await context.close();
+  });
+
+  test('a visitor leaves, and the place is gone', { timeout: START_TIMEOUT + PATIENCE }, async () => {
+    const { context, page } = await inLine({ javaScriptEnabled: false });
+    await page.click('section[lang=en] button');
+    await page.click('form[action$="/leave"] button');
     assert.match(await page.textContent('main'), /You are not in line/);
-  }
-  await context.close();
+    await context.close();
+  });
 });

@@ -123,7 +123,7 @@ function queuePage() {
       joined = false;
       schedule(rejoins < 2 ? Math.random() * 1000 : backoff(rejoins));
     } else if (problem === 'room-closed') {
-      outside('closed', body);
+      outside(body.state === 'full' ? 'full' : 'closed');
     } else if (problem === 'line-full') {
       trouble = null;
       view = {state: 'linefull', reason: body.reason};
@@ -168,17 +168,17 @@ function queuePage() {
     store('place', kept);
   }
 
-  // outside watches the public status until a room that takes nobody takes somebody.
-  function outside(state, body) {
+  // outside watches the public status until a room that takes nobody takes somebody. The first look, soon,
+  // is for the reason.
+  function outside(state) {
     trouble = null;
-    view = {state: state, reason: body.reason};
+    view = {state: state};
     render();
-    watch();
+    watch(Math.random() * 2000);
   }
 
-  function watch() {
+  function watch(ms) {
     clearTimeout(timer);
-    const ms = STATUS_EVERY * (0.75 + Math.random() / 2);
     nextAt = Date.now() + ms;
     timer = setTimeout(async () => {
       let status = null;
@@ -188,15 +188,14 @@ function queuePage() {
         status = null;
       }
       if (done || joined) return;
-      if (status && status.status === 200 && status.body.state !== 'closed') {
+      const seen = status && status.status === 200 ? status.body : view;
+      if (seen.state !== 'closed' && seen.state !== 'full') {
         ask();
         return;
       }
-      if (status && status.body.reason) {
-        view.reason = status.body.reason;
-        render();
-      }
-      watch();
+      view = {state: seen.state, reason: seen.reason};
+      render();
+      watch(STATUS_EVERY * (0.75 + Math.random() / 2));
     }, ms);
   }
 
@@ -412,7 +411,8 @@ function queuePage() {
   function render() {
     const state = w[view.state] ? view.state : 'waiting';
     const place = state === 'waiting' || state === 'paused' || state === 'holding';
-    const inLine = place || state === 'before_opening' || state === 'full';
+    // Who found the room full or closed on arrival has no answer about a place, and nothing to leave.
+    const inLine = view.at && (place || state === 'before_opening' || state === 'full');
     $('card').setAttribute('data-state', state);
     put('state', w[state]);
     put('text', w[state + 'Text']);
@@ -425,7 +425,7 @@ function queuePage() {
     put('reason', view.reason || '');
     show('opening', state === 'before_opening' && view.opensAt);
     if (view.opensAt) put('opens-at', instant(view.opensAt, {dateStyle: 'full', timeStyle: 'short'}));
-    show('facts', inLine && view.at);
+    show('facts', inLine);
     show('number-box', view.number > 0);
     put('number', number(view.number || 0, lang));
     show('in-line-box', view.waiting > 0);

@@ -1,13 +1,8 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
-	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -38,8 +33,6 @@ type document struct {
 
 const maxSteps = 200_000
 
-const empty = "is empty, it needs at least upstream and one room"
-
 // Decoder makes a document its own registry: viper asks it for a decoder of "yaml".
 func (d *document) Decoder(string) (viper.Decoder, error) { return d, nil }
 
@@ -51,78 +44,12 @@ func (d *document) Decode(data []byte, into map[string]any) error {
 	}
 	d.steps = maxSteps
 	d.mapping("", root, schema, into)
+	if d.steps < 0 { // what was read is cut short, and so is what was found
+		d.found.problems = Problems{}
+		d.found.add("file", "holds more than %d values, aliases counted; write fewer", maxSteps)
+		return errUnreadable
+	}
 	return nil
-}
-
-// parse returns the one mapping that data holds.
-func (d *document) parse(data []byte) (*yaml.Node, bool) {
-	if line, what := badBytes(data); what != "" {
-		d.found.addLine(line, "file", "%s", what)
-		return nil, false
-	}
-	if message := syntaxError(data); message != "" {
-		d.syntax(data, message)
-		return nil, false
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, second yaml.Node
-	_ = decoder.Decode(&doc) // io.EOF leaves it empty
-	if err := decoder.Decode(&second); err == nil {
-		d.found.addLine(second.Line, "file", "holds a second YAML document, only one is allowed")
-		return nil, false
-	}
-	if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
-		d.found.add("file", "%s", empty)
-		return nil, false
-	}
-	root := resolve(doc.Content[0])
-	if root.Kind != yaml.MappingNode {
-		d.found.addLine(root.Line, "file", "does not hold keys, write key: value")
-		return nil, false
-	}
-	return root, true
-}
-
-// badBytes says what no configuration may hold: NUL bytes, bad UTF-8, and tabs that indent.
-func badBytes(data []byte) (line int, what string) {
-	for text := range bytes.Lines(data) {
-		line++
-		indent := text[:len(text)-len(bytes.TrimLeft(text, " \t"))]
-		switch {
-		case bytes.IndexByte(text, 0) >= 0:
-			return line, "holds a NUL byte, write plain UTF-8 text"
-		case !utf8.Valid(text):
-			return line, "is not UTF-8, write plain UTF-8 text"
-		case bytes.IndexByte(indent, '\t') >= 0 && len(bytes.TrimSpace(text)) > 0:
-			return line, "is indented by a tab, use spaces"
-		}
-	}
-	return 0, ""
-}
-
-// syntax notes why data is not YAML. The parser's own line is often that where the surrounding list began, so the line
-// is found by cutting: the first after which the same error shows.
-func (d *document) syntax(data []byte, message string) {
-	lines := slices.Collect(bytes.Lines(data))
-	line := sort.Search(len(lines), func(n int) bool {
-		return syntaxError(bytes.Join(lines[:n+1], nil)) == message
-	})
-	d.found.addLine(min(line+1, len(lines)), "file", "is not YAML: %s", message)
-}
-
-var syntaxLine = regexp.MustCompile(`^(yaml: )?(line \d+: )?`)
-
-// syntaxError is why data is not YAML, without a line; "" if it is.
-func syntaxError(data []byte) string {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var doc yaml.Node
-		if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
-			return ""
-		} else if err != nil {
-			return syntaxLine.ReplaceAllString(err.Error(), "")
-		}
-	}
 }
 
 // resolve follows an alias to what it stands for.
@@ -136,9 +63,6 @@ func resolve(n *yaml.Node) *yaml.Node {
 // step counts one node, and reports whether more may be looked at.
 func (d *document) step() bool {
 	d.steps--
-	if d.steps == -1 {
-		d.found.add("file", "holds more than %d values, most of them by aliases; write fewer", maxSteps)
-	}
 	return d.steps >= 0
 }
 

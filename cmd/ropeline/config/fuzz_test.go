@@ -26,11 +26,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed), "ROPELINE_REDIS_URL=redis://a,b?master=c")
 	}
 	f.Fuzz(func(t *testing.T, data []byte, variable string) {
-		start := time.Now()
 		cfg, err := Parse(data, []string{variable})
-		if took := time.Since(start); took > 30*time.Second {
-			t.Errorf("took %v", took)
-		}
 		if err != nil {
 			var p *Problems
 			if cfg != nil || !errors.As(err, &p) || len(p.List) == 0 {

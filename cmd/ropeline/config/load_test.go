@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -228,22 +229,34 @@ rooms:
 		names.WriteString("h.example,")
 	}
 	wide := base + "    hosts: &h [" + names.String() + "]\n" + strings.Repeat("  - {id: b, rate: 0, active_limit: 1, hosts: *h}\n", 999)
+	places := withRoom("hosts: ["+numbered("h%d.example", 999)+"]", "paths: ["+numbered("/p%d", 999)+"]")
 	merges := base + "    <<: &m0 {title: x}\n"
-	for i := range 9 {
+	for i := range 8 {
 		next, this := string(rune('1'+i)), string(rune('0'+i))
 		merges += "  - &m" + next + " {<<: [" + strings.TrimSuffix(strings.Repeat("*m"+this+",", 30), ",") + "]}\n"
 	}
 	itself := "upstream: http://127.0.0.1:9000\nrooms: &r\n  - *r\n  - &m {<<: *m, id: x, rate: 0, active_limit: 1}\n"
-	for name, text := range map[string]string{"laughs": laughs, "deep": deep, "wide": wide, "merges": merges, "itself": itself} {
-		start := time.Now()
-		got := problems(t, text)
-		if len(got) == 0 {
-			t.Errorf("%s: got no problem", name)
-		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("%s: took %v", name, took)
+	for name, test := range map[string]struct{ text, want string }{
+		"laughs": {laughs, "upstream: takes one value, not a list or keys of its own [line 32]"},
+		"deep":   {deep, "x: is not a key here, "},
+		"wide":   {wide, "file: holds more than 200000 values, aliases counted; write fewer"},
+		"merges": {merges, "file: holds more than 200000 values, aliases counted; write fewer"},
+		"itself": {itself, `rooms[0]: is not a room, each begins with "- id: NAME" [line 3]`},
+		"places": {places, "rooms: hold more than 100000 pairs of host and path, write fewer"},
+	} {
+		got := problems(t, test.text)
+		if !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, test.want) }) {
+			t.Errorf("%s: got %.300q, want %q", name, got, test.want)
 		}
 	}
+}
+
+func numbered(format string, n int) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(out, ", ")
 }
 
 func TestParse_HoldsAThousandRooms(t *testing.T) {

@@ -43,8 +43,12 @@ func TestRate_TextReadsBackTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		written, err := first.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
 		var again Rate
-		if err := again.UnmarshalText([]byte(first.String())); err != nil || again != first {
+		if err := again.UnmarshalText(written); err != nil || again != first {
 			t.Errorf("%s: got %s, which reads as %v, %v", text, first, float64(again), err)
 		}
 	}

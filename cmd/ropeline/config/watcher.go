@@ -57,7 +57,7 @@ type Status struct {
 }
 
 // NewWatcher returns a Watcher of the file at path that takes running, which [Load] returned for the same path and
-// environment, for what the process does now. Nothing is watched before [Watcher.Run].
+// environment and is not nil, for what the process does now. Nothing is watched before [Watcher.Run].
 func NewWatcher(path string, environ []string, running *Config, opts WatchOptions) *Watcher {
 	if opts.Apply == nil {
 		opts.Apply = func(*Config) {}

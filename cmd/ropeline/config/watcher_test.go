@@ -386,9 +386,9 @@ func TestWatcher_ABrokenFileChangesNothingAndIsReportedOnce(t *testing.T) {
 	c.after(time.Second, base)
 	c.wantRate(100)
 	c.after(time.Second, rate(base, "200/s"))
-	c.wantRate(200)
-	want := Status{LastLoaded: c.at, Hash: hash([]byte(rate(base, "200/s")))}
-	if got := c.Status(); got != want {
+	cfg := c.wantRate(200)
+	want := Status{LastLoaded: c.at, Hash: cfg.Hash()}
+	if got := c.Status(); got != want || got.Hash == good.Hash {
 		t.Errorf("Status: got %+v, want %+v", got, want)
 	}
 }

@@ -36,7 +36,7 @@ func render(dir string) error {
 		policies[name] = policy
 		return os.WriteFile(filepath.Join(dir, name), body, 0o644)
 	}
-	tour := web.Room{ID: "spring-tour", Title: "Spring Tour 2027 – Mỹ Đình, Hà Nội", Entry: "/tickets/"}
+	tour := web.Room{ID: "spring-tour", Title: "Spring Tour 2027, Hà Nội", Entry: "/tickets/"}
 	for _, room := range []web.Room{
 		tour,
 		{ID: "vietnamese", Title: tour.Title, Languages: []string{"vi"}, Entry: "/tickets/"},
