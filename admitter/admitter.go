@@ -55,6 +55,7 @@ type Admitter struct {
 
 	holder string
 	term   term
+	unsure bool // the last call for the lease failed: Redis may have given it all the same
 	speed  speed
 }
 

@@ -18,6 +18,7 @@ func (t term) live(now time.Time) bool { return t.fence != 0 && now.Before(t.unt
 func (a *Admitter) lead(ctx context.Context) error {
 	asked := a.cfg.Now()
 	fence, err := a.line.Lead(ctx, a.holder, a.cfg.Lease, a.term.fence)
+	a.unsure = err != nil
 	if err != nil {
 		if !a.term.live(a.cfg.Now()) {
 			a.lose()
@@ -45,10 +46,10 @@ func (a *Admitter) lose() {
 	a.term = term{}
 }
 
-// resign gives the lease up so that another node leads at once.
+// resign gives the lease up so that another node leads at once, also one that was taken without our hearing of it.
 func (a *Admitter) resign(ctx context.Context) {
 	defer a.cfg.Metrics.forget(a.line.Room())
-	if a.term.fence == 0 {
+	if a.term.fence == 0 && !a.unsure {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)

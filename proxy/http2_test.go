@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -135,8 +136,12 @@ func TestHTTP2_RapidResetsDoNotOverrunTheSite(t *testing.T) {
 		defer running.Add(-1)
 		for {
 			if p := peak.Load(); n <= p || peak.CompareAndSwap(p, n) {
-				return
+				break
 			}
+		}
+		select { // stay until cancelled, so that those at once are seen at once
+		case <-r.Context().Done():
+		case <-time.After(50 * time.Millisecond):
 		}
 	}), standConfig{})
 	f := rawHTTP2(t, s)

@@ -45,6 +45,9 @@ func (g *guarded) Write(p []byte) (int, error) {
 	return g.ResponseWriter.Write(p)
 }
 
+// Flush makes a [http.Flusher] of it.
+func (g *guarded) Flush() { _ = g.FlushError() }
+
 // FlushError is what [http.ResponseController.Flush] calls.
 func (g *guarded) FlushError() error {
 	g.before()

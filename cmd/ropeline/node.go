@@ -140,6 +140,13 @@ func (n *node) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	server.OnShutdown(func() { // event streams and sockets, which Shutdown would wait for in vain
+		ctx, cancel := context.WithTimeout(context.Background(), cfg.ShutdownGrace)
+		defer cancel()
+		if err := n.edge.CloseUpgraded(ctx); err != nil {
+			n.log.Warn("upgraded connections cut", "err", err)
+		}
+	})
 	admin := &http.Server{Handler: n.admin(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	n.serving.Store(true)
 	group, ctx := errgroup.WithContext(ctx)
@@ -173,9 +180,6 @@ func (n *node) drain(server *proxy.Server, admin *http.Server, grace time.Durati
 	}
 	if err := server.Shutdown(ctx); err != nil {
 		n.log.Warn("requests cut at the end of shutdown_grace", "err", err)
-	}
-	if err := n.edge.CloseUpgraded(ctx); err != nil {
-		n.log.Warn("upgraded connections cut", "err", err)
 	}
 	n.stopRooms()
 	_ = admin.Shutdown(ctx)

@@ -36,6 +36,9 @@ func Warnings(cfg *Config) []string {
 		if len(r.Paths) > 0 {
 			warn(label+".paths", "%s; a room on a whole host needs no such rule", oddPathsMean(r))
 		}
+		if len(r.Hosts) > 0 && r.Upstream.Host == cfg.Upstream.Host {
+			warn(label+".hosts", "a request that names any other host passes to the same upstream, %s, without waiting; leave hosts out, or have that site refuse names that it does not know", r.Upstream.Redacted())
+		}
 		if r.ForwardToken && cfg.Signing.Algorithm == "HS256" {
 			warn(label+".forward_token", "with HS256 the site needs the secret to verify a token, and could sign its own; EdDSA needs only the public key")
 		}

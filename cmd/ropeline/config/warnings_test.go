@@ -18,8 +18,9 @@ func TestWarnings_SayWhatIsUnwise(t *testing.T) {
 		"public admin":    {"admin_listen: 0.0.0.0:9901\n" + safe, "admin_listen: 0.0.0.0:9901 is not a loopback address, and the admin API asks nobody for a password"},
 		"named admin":     {"admin_listen: admin.example:9901\n" + safe, "admin_listen: admin.example:9901 is not a loopback address"},
 		"trusts everyone": {"trusted_proxies: ['::/0']\n" + safe, "trusted_proxies: ::/0 trusts everyone"},
-		"path room":       {safe + "    hosts: [a.example]\n    paths: [/x/]\n", "rooms[0] (spring-tour).paths: on a.example a path that can be read in two ways is refused with 400, also outside the room"},
+		"path room":       {safe + "    hosts: [a.example]\n    upstream: http://127.0.0.1:9009\n    paths: [/x/]\n", "rooms[0] (spring-tour).paths: on a.example a path that can be read in two ways is refused with 400, also outside the room"},
 		"path room gate":  {safe + "    ambiguous_paths: gate\n    paths: [/x/]\n", "rooms[0] (spring-tour).paths: on every host a path that can be read in two ways counts as inside the room"},
+		"other hosts":     {safe + "    hosts: [a.example]\n", "rooms[0] (spring-tour).hosts: a request that names any other host passes to the same upstream, http://127.0.0.1:9000, without waiting"},
 		"shared secret":   {strings.Replace(safe, "{keys_file", "{algorithm: HS256, keys_file", 1) + "    forward_token: true\n", "rooms[0] (spring-tour).forward_token: with HS256"},
 	} {
 		got := Warnings(mustParse(t, test.text))
