@@ -33,7 +33,9 @@ func (e *Edge) routes() *http.ServeMux {
 	} {
 		mux.Handle(pattern, inRoom(serve))
 	}
-	mux.HandleFunc("OPTIONS /_ropeline/events/{room}/", preflight)
+	for _, path := range []string{"queue", "queue/{queueId}", "queue/me/leave", "status"} {
+		mux.HandleFunc("OPTIONS /_ropeline/events/{room}/"+path, preflight)
+	}
 	mux.HandleFunc("GET /_ropeline/auth", func(w http.ResponseWriter, r *http.Request) { e.auth(w, requestOf(r)) })
 	mux.HandleFunc("GET /_ropeline/.well-known/jwks.json", e.jwks)
 	return mux
@@ -49,6 +51,8 @@ func requestOf(r *http.Request) *request {
 
 // serveAPI finds the handler of a reserved path, whose answers are never from an upstream.
 func (e *Edge) serveAPI(w http.ResponseWriter, q *request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set(stateHeader, "queue")
 	r := q.WithContext(context.WithValue(q.Context(), requestKey{}, q))
 	h, pattern := e.api.Handler(r)
 	if pattern == "" {
@@ -82,8 +86,6 @@ func (s *statusOnly) WriteHeader(int)             {}
 func inRoom(serve func(http.ResponseWriter, *request, *room)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := requestOf(r)
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set(stateHeader, "queue")
 		rm := q.site.byID[r.PathValue("room")]
 		if rm == nil {
 			q.edge.refuse(w, r, nil, http.StatusNotFound, "room-unknown", "There is no room of this name.")
@@ -99,7 +101,13 @@ func inRoom(serve func(http.ResponseWriter, *request, *room)) http.Handler {
 }
 
 // crossOrigin reports whether a browser says that another site's page makes the request.
+//
+// A form on our own pages has the Origin "null", because of their Referrer-Policy, and on a site without TLS no
+// Sec-Fetch-Site. That is let through: a browser that speaks so keeps SameSite=Lax cookies out of other sites' forms.
 func crossOrigin(r *http.Request) bool {
+	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return false
+	}
 	var protection http.CrossOriginProtection
 	return protection.Check(r) != nil
 }
@@ -122,8 +130,6 @@ func (r *room) allowOrigin(w http.ResponseWriter, q *http.Request) bool {
 
 func preflight(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set(stateHeader, "queue")
 	if rm := q.site.byID[r.PathValue("room")]; rm != nil && rm.allowOrigin(w, r) {
 		w.Header().Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 		w.Header().Set("Access-Control-Allow-Headers", "Content-Type, X-Queue-Token")
@@ -134,7 +140,7 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 
 // answer is what joins and polls say.
 type placeAnswer struct {
-	QueueID     string     `json:"queueId"`
+	QueueID     string     `json:"queueId,omitempty"` // absent only from an admission without Redis
 	State       string     `json:"state"`
 	Number      int64      `json:"number,omitempty"`
 	Ahead       *int       `json:"ahead,omitempty"`
@@ -185,16 +191,32 @@ func (e *Edge) join(w http.ResponseWriter, q *request, rm *room) {
 	}
 	turn, err := rm.Line.Join(q.Context(), visitor)
 	if err != nil {
+		if v := e.joinOutage(rm, digests, err); v != nil {
+			e.tell(w, q, rm, http.StatusCreated, form, queue.Report{State: queue.Admitted, Ahead: -1}, v)
+			return
+		}
 		e.joinRefused(w, q, rm, err)
 		return
 	}
 	report := rm.Line.Report(turn)
-	v, ok := e.grantOf(w, q, rm, report)
-	if !ok {
+	v, err := e.granted(rm, report)
+	if err != nil {
+		e.joinRefused(w, q, rm, err)
 		return
 	}
 	e.metrics.join(rm.id(), string(joinResult(report)))
 	e.tell(w, q, rm, http.StatusCreated, form, report, v)
+}
+
+// joinOutage is the visit of somebody who joins while Redis is away, in a room that is open even then.
+func (e *Edge) joinOutage(rm *room, digests []string, err error) *visit {
+	switch {
+	case !errors.Is(err, queue.ErrAway) || !rm.Line.Away():
+		return nil
+	case len(digests) > 0:
+		return e.outage(rm, digests[0])
+	}
+	return e.outage(rm, "")
 }
 
 func joinResult(r queue.Report) queue.State {
@@ -227,6 +249,9 @@ func readJoin(w http.ResponseWriter, r *http.Request) (form bool, queueID, probl
 		return false, "", "too-large"
 	case err != nil:
 		return false, "", "bad-request"
+	}
+	r.ContentLength = 0 // read to its end: a refusal need not close the connection
+	switch {
 	case kind == "application/x-www-form-urlencoded" || kind == "multipart/form-data":
 		return true, "", ""
 	}
@@ -310,7 +335,7 @@ func (e *Edge) poll(w http.ResponseWriter, q *request, rm *room) {
 	if !ok {
 		return
 	}
-	report, err := rm.Line.Poll(q.Context(), p)
+	report, v, err := e.turnOf(q.Context(), rm, p)
 	switch {
 	case errors.Is(err, context.Canceled):
 		w.WriteHeader(statusClientGone)
@@ -323,37 +348,44 @@ func (e *Edge) poll(w http.ResponseWriter, q *request, rm *room) {
 		return
 	}
 	e.metrics.poll(rm.id(), report.State)
-	v, ok := e.grantOf(w, q, rm, report)
-	if !ok {
-		return
-	}
 	e.tell(w, q, rm, http.StatusOK, false, report, v)
 }
 
-// grantOf signs the access token of an admitted place; ok is false if that failed and was answered.
-func (e *Edge) grantOf(w http.ResponseWriter, q *request, rm *room, report queue.Report) (v *visit, ok bool) {
-	if report.Grant == nil {
-		return nil, true
-	}
-	v, err := e.signed(rm, visitorOf(report.Place), *report.Grant)
+// turnOf polls for a place; the visit is not nil if it is admitted. Where the room is open even without Redis, whoever
+// waits is let in as well as whoever comes.
+func (e *Edge) turnOf(ctx context.Context, rm *room, p queue.Place) (queue.Report, *visit, error) {
+	report, err := rm.Line.Poll(ctx, p)
 	if err != nil {
-		e.refuse(w, q.Request, rm, http.StatusServiceUnavailable, "redis-away", "Your place is kept. Ask again when Retry-After says.")
-		return nil, false
+		return report, nil, err
 	}
-	return v, true
+	if report.State == queue.Holding && rm.Line.Away() {
+		if v := e.outage(rm, p.Digest); v != nil {
+			return queue.Report{State: queue.Admitted, Place: p, Ahead: -1}, v, nil
+		}
+	}
+	v, err := e.granted(rm, report)
+	return report, v, err
+}
+
+// granted signs the access token of an admitted place; nil if it is not admitted.
+func (e *Edge) granted(rm *room, report queue.Report) (*visit, error) {
+	if report.Grant == nil {
+		return nil, nil
+	}
+	return e.signed(rm, visitorOf(report.Place), *report.Grant)
 }
 
 // tell answers a join or a poll: with the place token and, if admitted, the access token, as cookies too. A form is sent on
 // to the waiting page.
 func (e *Edge) tell(w http.ResponseWriter, q *request, rm *room, status int, form bool, report queue.Report, v *visit) {
 	sealed := q.PathValue("queueId")
-	if sealed == "" || sealed == "me" {
+	if (sealed == "" || sealed == "me") && report.Place.Number > 0 {
 		if report.Place.Issued.IsZero() {
 			report.Place.Issued = rm.Line.Now()
 		}
 		sealed = e.sealer.Load().Seal(rm.id(), report.Place)
 	}
-	if status == http.StatusCreated {
+	if status == http.StatusCreated && sealed != "" {
 		c := placeCookieOf(rm.id(), q.client.TLS)
 		c.Value, c.MaxAge = sealed, int(queue.PlaceLife/time.Second)
 		http.SetCookie(w, c)
@@ -411,8 +443,10 @@ func (e *Edge) leave(w http.ResponseWriter, q *request, rm *room) {
 		return
 	}
 	e.metrics.ended(rm.id(), "visitor")
-	for _, c := range rm.noCookies(q.client.TLS) {
-		http.SetCookie(w, c)
+	if e.own(q, rm, place) {
+		for _, c := range rm.noCookies(q.client.TLS) {
+			http.SetCookie(w, c)
+		}
 	}
 	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	if q.Method == http.MethodPost && kind == "application/x-www-form-urlencoded" {
@@ -421,6 +455,15 @@ func (e *Edge) leave(w http.ResponseWriter, q *request, rm *room) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// own reports whether a place that was given up is the one that the client's cookies speak of.
+func (e *Edge) own(q *request, rm *room, p queue.Place) bool {
+	if queueID := q.PathValue("queueId"); queueID == "me" || queueID == "" {
+		return true
+	}
+	mine, err := e.placeOf(q, rm, "")
+	return err == nil && mine.ID == p.ID
 }
 
 // leaving finds what is given up: the session of the access token that came along, if it is the named place's or the place
@@ -447,6 +490,5 @@ func (e *Edge) leaving(w http.ResponseWriter, q *request, rm *room) (p queue.Pla
 func (e *Edge) jwks(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/jwk-set+json")
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	w.Header().Set(stateHeader, "queue")
 	_, _ = w.Write(e.tokens.Keys().PublicJWKS())
 }

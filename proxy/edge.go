@@ -85,7 +85,7 @@ type room struct {
 	status status
 }
 
-// New returns an Edge that has no rooms yet and passes nothing: see [Edge.SetSite] and [Edge.SetSealer].
+// New returns an Edge that has no rooms yet and passes nothing (503): see [Edge.SetSite] and [Edge.SetSealer].
 func New(tokens Tokens, cfg Config) *Edge {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -144,11 +144,20 @@ func (r *room) text() web.Room {
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rawPath, rawQuery, refused := judgeTarget(r)
 	if refused != nil {
-		w.Header().Set("Connection", "close")
+		if r.ProtoMajor == 1 { // over HTTP/2 this would end the other requests of the connection, too
+			w.Header().Set("Connection", "close")
+		}
+		if refused.status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+		}
 		e.refuse(w, r, nil, refused.status, refused.slug, refused.detail)
 		return
 	}
 	s := e.site.Load()
+	if s == nil || e.sealer.Load() == nil {
+		e.refuse(w, r, nil, http.StatusServiceUnavailable, "redis-away", "Not ready yet. Try again when Retry-After says.")
+		return
+	}
 	q := &request{
 		Request: r, edge: e, site: s, client: e.trust.client(r), rawPath: rawPath, rawQuery: rawQuery,
 	}

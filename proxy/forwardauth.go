@@ -9,7 +9,8 @@ import (
 
 // auth answers for another proxy that asks whether a request may pass (nginx auth_request, Traefik, Caddy, Envoy,
 // HAProxy): 204 with our headers, or 401; with ?mode=redirect 302 to the room's page. The target comes in X-Forwarded-Host
-// and X-Forwarded-Uri (or X-Original-URI) of a trusted proxy; without them the question cannot be answered: 403.
+// and X-Forwarded-Uri (or X-Original-URI) of a trusted proxy; without them the question cannot be answered: 403. A proxy
+// sets one of the two URIs and may pass the client's own header of the other name on, so both must agree where both are there.
 func (e *Edge) auth(w http.ResponseWriter, q *request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -53,10 +54,7 @@ func (e *Edge) auth(w http.ResponseWriter, q *request) {
 func (e *Edge) unauthorized(w http.ResponseWriter, q *request, rm *room) {
 	e.metrics.request(rm.id(), "refused")
 	if q.URL.Query().Get("mode") == "redirect" {
-		back := q.Header.Get("X-Forwarded-Uri")
-		if back == "" {
-			back = q.Header.Get("X-Original-Uri")
-		}
+		back, _ := q.askedURI()
 		w.Header().Set("Location", "/_ropeline/rooms/"+rm.id()+"/page?return="+url.QueryEscape(back))
 		w.WriteHeader(http.StatusFound)
 		return
@@ -69,9 +67,9 @@ func (q *request) asked() (host, rawPath string, ok bool) {
 	if !q.client.Trusted {
 		return "", "", false
 	}
-	target := q.Header.Get("X-Forwarded-Uri")
-	if target == "" {
-		target = q.Header.Get("X-Original-Uri")
+	target, ok := q.askedURI()
+	if !ok {
+		return "", "", false
 	}
 	method := q.Header.Get("X-Forwarded-Method")
 	if method == "" {
@@ -90,4 +88,15 @@ func (q *request) asked() (host, rawPath string, ok bool) {
 	judged := &http.Request{Method: method, RequestURI: target, Host: host, Header: http.Header{}, TLS: q.TLS}
 	rawPath, _, refused := judgeTarget(judged)
 	return judged.Host, rawPath, refused == nil
+}
+
+// askedURI is the one target that the headers name.
+func (q *request) askedURI() (target string, ok bool) {
+	for _, v := range append(q.Header.Values("X-Forwarded-Uri"), q.Header.Values("X-Original-Uri")...) {
+		if v == "" || target != "" && v != target {
+			return "", false
+		}
+		target = v
+	}
+	return target, target != ""
 }

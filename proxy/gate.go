@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -22,17 +23,33 @@ type visit struct {
 	token string
 	token.Claims
 	fresh bool // the token is newer than the one the visitor sent
+	lost  bool // Redis knows no such session: there is nothing to lengthen
 }
 
-// gate lets a request through that brings an access token for each of the rooms (several only for an ambiguous path).
+// errCustomer refuses the session of another customer.
+var errCustomer = errors.New("proxy: session of another customer")
+
+// reason is the word for a refusal in the metrics.
+func reason(err error) string {
+	if errors.Is(err, errCustomer) {
+		return "other_customer"
+	}
+	return token.Reason(err)
+}
+
+// gate lets a request through that brings an access token for each of the rooms (several only for an ambiguous path,
+// where nobody is admitted at once).
 func (e *Edge) gate(w http.ResponseWriter, q *request, rooms []int) {
 	var admitted *visit
 	for _, i := range rooms {
 		rm := q.site.rooms[i]
 		v, err := e.admitted(q, rm)
 		if err != nil {
-			e.metrics.refusal(rm.id(), token.Reason(err))
-			if v = e.atOnce(q, rm); v == nil {
+			e.metrics.refusal(rm.id(), reason(err))
+			if len(rooms) == 1 {
+				v = e.atOnce(q, rm)
+			}
+			if v == nil {
 				e.park(w, q, rm)
 				return
 			}
@@ -56,7 +73,7 @@ func (e *Edge) admitted(q *request, rm *room) (*visit, error) {
 		case rm.Line.Ended(c.ID):
 			refused = token.ErrExpired
 		case !e.sameCustomer(q, rm, c):
-			refused = token.ErrKey
+			refused = errCustomer
 		default:
 			return e.renew(q.Context(), &visit{room: rm, token: tok, Claims: c})
 		}
@@ -64,21 +81,20 @@ func (e *Edge) admitted(q *request, rm *room) (*visit, error) {
 	return nil, refused
 }
 
-// tokens are the access tokens that came with a request: of every cookie with the room's name, and of X-Queue-Token.
+// tokens are the access tokens that came with a request: of X-Queue-Token, and of every cookie with the room's name.
 func (q *request) tokens(rm *room) []string {
-	var all []string
+	all := slices.Clone(q.Header.Values(tokenHeader))
 	for _, name := range []string{secureCookiePrefix + accessCookie(rm.id()), accessCookie(rm.id())} {
 		for _, c := range q.CookiesNamed(name) {
 			all = append(all, c.Value)
 		}
 	}
-	all = append(all, q.Header.Values(tokenHeader)...)
 	return all[:min(len(all), mostTokens)]
 }
 
 // sameCustomer holds a session of a room with an identity rule to the customer it was given to.
 func (e *Edge) sameCustomer(q *request, rm *room, c token.Claims) bool {
-	if rm.Identity == "" || c.Outage {
+	if rm.Identity == "" {
 		return true
 	}
 	digests, ok := e.digests(q, rm)
@@ -97,11 +113,13 @@ func (e *Edge) digests(q *request, rm *room) (digests []string, ok bool) {
 	return e.sealer.Load().Digests(rm.id(), values[0]), true
 }
 
-// renew makes a provisional session a full one, and lengthens a sliding one at half life. With Redis away the visit goes
-// on with the token it has.
+// renew makes a provisional session a full one, and lengthens a sliding one at half life. With Redis away, or when it has
+// forgotten the session, the visit goes on with the token it has.
 func (e *Edge) renew(ctx context.Context, v *visit) (*visit, error) {
 	if newer, ok := e.visits.get(v.room.id(), v.ID); ok && newer.Expires.After(v.Expires) {
 		v.token, v.Claims, v.fresh = newer.token, newer.Claims, true
+	} else if ok && newer.lost {
+		return v, nil
 	}
 	var length, most time.Duration
 	switch left := v.Expires.Sub(v.room.Line.Now()); {
@@ -114,48 +132,61 @@ func (e *Edge) renew(ctx context.Context, v *visit) (*visit, error) {
 	default:
 		return v, nil
 	}
-	longer, err := e.lengthen(ctx, v, length, most)
-	switch {
-	case errors.Is(err, queue.ErrUsed):
-		return nil, token.ErrExpired
-	case err != nil:
-		return v, nil
+	if longer, err := e.lengthen(ctx, v, length, most); err == nil {
+		return longer, nil
 	}
-	return longer, nil
+	return v, nil
 }
 
 // lengthen renews a session in Redis, once for all requests that ask for it at the same time, and signs the longer token.
 func (e *Edge) lengthen(ctx context.Context, v *visit, length, most time.Duration) (*visit, error) {
-	return e.visits.once(v.room.id(), v.ID, func() (*visit, error) {
+	if v.room.Line.Away() {
+		return nil, queue.ErrAway
+	}
+	longer, err := e.visits.once(v.room.id(), v.ID, func() (*visit, error) {
+		if newer, ok := e.visits.get(v.room.id(), v.ID); ok && newer.Expires.After(v.Expires) {
+			return newer, nil // another request has just done it
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		grant, err := v.room.Line.Renew(ctx, v.place(), v.Started, length, most)
-		if err != nil {
-			if !errors.Is(err, queue.ErrUsed) {
-				e.log.Warn("session not renewed", "room", v.room.id(), "err", err)
-			}
+		switch {
+		case errors.Is(err, queue.ErrUsed):
+			lost := *v
+			lost.lost = true
+			e.visits.put(v.room.id(), &lost)
+			return nil, err
+		case err != nil:
+			e.log.Warn("session not renewed", "room", v.room.id(), "err", err)
 			return nil, err
 		}
 		longer, err := e.signed(v.room, v.Visitor, grant)
 		if err != nil {
 			return nil, err
 		}
-		longer.fresh = true
 		e.visits.put(v.room.id(), longer)
 		return longer, nil
 	})
+	if err == nil {
+		longer.room = v.room
+	}
+	return longer, err
 }
 
 // place of a session: all that Redis needs to know of it.
 func (v *visit) place() queue.Place {
-	return queue.Place{ID: v.ID, Generation: v.Generation, Number: v.Number}
+	p := queue.Place{ID: v.ID, Generation: v.Generation, Number: v.Number}
+	if v.room.Identity != "" {
+		p.Digest = v.Visitor
+	}
+	return p
 }
 
-// signed is the visit that a grant allows; visitor is whom the token names.
+// signed is the visit that a grant allows; visitor is whom the token names. Its end is the token's: whole seconds.
 func (e *Edge) signed(rm *room, visitor string, g queue.Grant) (*visit, error) {
 	c := token.Claims{
 		Room: rm.id(), Visitor: visitor, ID: g.Place.ID, Number: g.Place.Number, Generation: g.Place.Generation,
-		Issued: g.Issued, Expires: g.Expires, Started: g.Started, Provisional: g.Provisional,
+		Issued: g.Issued, Expires: g.Expires.Truncate(time.Second), Started: g.Started, Provisional: g.Provisional,
 	}
 	tok := g.Token
 	if tok == "" {
@@ -179,7 +210,10 @@ func (e *Edge) atOnce(q *request, rm *room) *visit {
 		return nil
 	}
 	if rm.Line.Away() {
-		return e.outage(rm)
+		if len(digests) > 0 {
+			return e.outage(rm, digests[0])
+		}
+		return e.outage(rm, "")
 	}
 	snap := rm.Line.Snapshot()
 	if snap == nil || !snap.Spare(rm.Line.Now()) || rm.noRoom.Load() == snap {
@@ -208,13 +242,15 @@ func visitorOf(p queue.Place) string {
 	return p.ID
 }
 
-// outage lets a visitor in with a marked token while Redis is away, where the organizer said so.
-func (e *Edge) outage(rm *room) *visit {
-	if !rm.OutageOpen {
+// outage lets a visitor in with a marked token while Redis is away, where the organizer said so and the room was open when
+// last heard of. The token names the customer, or nobody for "".
+func (e *Edge) outage(rm *room, customer string) *visit {
+	now, snap := rm.Line.Now(), rm.Line.Snapshot()
+	if !rm.OutageOpen || snap == nil || snap.State(now) != string(queue.Open) {
 		return nil
 	}
-	now, id := rm.Line.Now(), queue.NewID()
-	c := token.Claims{Room: rm.id(), Visitor: id, ID: id, Issued: now, Expires: now.Add(rm.Session), Outage: true}
+	id := queue.NewID()
+	c := token.Claims{Room: rm.id(), Visitor: cmp.Or(customer, id), ID: id, Issued: now, Expires: now.Add(rm.Session), Outage: true}
 	tok, err := e.tokens.Sign(c)
 	if err != nil {
 		e.log.Error("access token not signed", "room", rm.id(), "err", err)
@@ -231,22 +267,29 @@ func (e *Edge) through(w http.ResponseWriter, q *request, v *visit) {
 	if v.room.ForwardToken {
 		p.Token = v.token
 	}
-	if lasts(q.Request) {
-		ended, stop := v.room.watch(q.Context(), v.ID)
-		defer stop()
-		p.Ended = ended
-		p.Until = func() time.Time {
-			if newer, ok := e.visits.get(v.room.id(), v.ID); ok && newer.Expires.After(v.Expires) {
-				return e.local(v.room, newer.Expires)
-			}
-			return e.local(v.room, v.Expires)
+	p.Until = func() time.Time {
+		if newer, ok := e.visits.get(v.room.id(), v.ID); ok && newer.Expires.After(v.Expires) {
+			return e.local(v.room, newer.Expires)
 		}
+		return e.local(v.room, v.Expires)
 	}
+	stop := func() {}
+	defer func() { stop() }()
 	began := time.Now()
 	p.OnResponse = func(res *http.Response) error {
 		e.metrics.upstream(v.room.id(), res.StatusCode, time.Since(began))
 		e.answered(res, q, v)
+		if lasts(res) {
+			exchangeOf(res.Request.Context()).pass.Ended, stop = v.room.watch(q.Context(), v.ID)
+		}
 		return nil
+	}
+	refuse := p.OnError
+	p.OnError = func(w http.ResponseWriter, r *http.Request, status int, slug string) {
+		if v.fresh { // a slot was taken: the visitor's next try must not take another
+			http.SetCookie(w, v.cookie(q.client.TLS))
+		}
+		refuse(w, r, status, slug)
 	}
 	e.up.serve(w, q.Request, p)
 }
@@ -256,6 +299,7 @@ func (e *Edge) local(rm *room, at time.Time) time.Time { return time.Now().Add(a
 
 // answered acts on the upstream's X-Ropeline-Session and keeps the answer out of shared caches.
 func (e *Edge) answered(res *http.Response, q *request, v *visit) {
+	res.Header.Del(tokenHeader)
 	switch strings.ToLower(strings.TrimSpace(res.Header.Get(sessionHeader))) {
 	case "end":
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), time.Second)
@@ -289,7 +333,7 @@ func keepPrivate(res *http.Response, personal bool) {
 	}
 	was := strings.ToLower(strings.Join(h.Values("Cache-Control"), ","))
 	if personal || !strings.Contains(was, "max-age") && !strings.Contains(was, "immutable") ||
-		strings.HasPrefix(h.Get("Content-Type"), "text/html") {
+		strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/html") {
 		h.Set("Cache-Control", "no-store")
 		return
 	}
@@ -303,9 +347,9 @@ func keepPrivate(res *http.Response, personal bool) {
 	h.Set("Cache-Control", strings.Join(kept, ", "))
 }
 
-// lasts reports whether a request may open what outlives its session: a socket or an event stream.
-func lasts(r *http.Request) bool {
-	return len(r.Header["Upgrade"]) > 0 || strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+// lasts reports whether an answer may outlive the session: a socket or an event stream.
+func lasts(res *http.Response) bool {
+	return res.StatusCode == http.StatusSwitchingProtocols || eventStream(res.Header)
 }
 
 // navigation reports whether a request is a person opening a page: a GET that the browser calls a navigation, and not

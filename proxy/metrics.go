@@ -30,7 +30,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"room", "state"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ropeline_proxy_refusals_total",
-			Help: "Requests without a valid access token, and upstreams without an answer. reason: missing, malformed, wrong_type, unknown_key, bad_signature, wrong_issuer, wrong_room, too_long, not_yet, expired, internal; upstream-down, upstream-timeout, request-timeout, too-large, bad-request.",
+			Help: "Requests without a valid access token, and upstreams without an answer. reason: missing, malformed, wrong_type, unknown_key, bad_signature, wrong_issuer, wrong_room, too_long, not_yet, expired, other_customer, internal; upstream-down, upstream-timeout, request-timeout, too-large, bad-request.",
 		}, []string{"room", "reason"}),
 		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ropeline_proxy_left_total",

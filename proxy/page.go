@@ -60,6 +60,9 @@ func (e *Edge) waitPage(w http.ResponseWriter, q *request, rm *room) {
 	}
 	if v, err := e.admitted(q, rm); err == nil {
 		view.State, view.Number = string(queue.Admitted), v.Number
+		if v.fresh {
+			http.SetCookie(w, v.cookie(q.client.TLS))
+		}
 	} else if p, err := e.placeOf(q, rm, ""); err == nil {
 		e.waiting(w, q, rm, p, &view)
 	} else if s := rm.Line.Snapshot(); s != nil && (s.Mode == queue.Closed || s.Mode == queue.Full) {
@@ -83,7 +86,7 @@ func (e *Edge) waitPage(w http.ResponseWriter, q *request, rm *room) {
 
 // waiting fills in what a place's poll says, and hands the access cookie out when the turn has come.
 func (e *Edge) waiting(w http.ResponseWriter, q *request, rm *room, p queue.Place, view *web.WaitView) {
-	report, err := rm.Line.Poll(q.Context(), p)
+	report, v, err := e.turnOf(q.Context(), rm, p)
 	if err != nil {
 		report = queue.Report{State: queue.Holding, Place: p, Ahead: -1, PollAfter: 5 * time.Second}
 	}
@@ -91,12 +94,7 @@ func (e *Edge) waiting(w http.ResponseWriter, q *request, rm *room, p queue.Plac
 	view.State, view.Number, view.Ahead, view.Reason = string(report.State), p.Number, int64(report.Ahead), report.Reason
 	view.ETALow, view.ETAHigh, view.OpensAt = report.Wait.Low, report.Wait.High, report.OpensAt
 	view.Refresh = int((report.PollAfter + time.Second - 1) / time.Second)
-	if report.Grant != nil {
-		v, err := e.signed(rm, visitorOf(report.Place), *report.Grant)
-		if err != nil {
-			view.State = string(queue.Holding)
-			return
-		}
+	if v != nil {
 		http.SetCookie(w, v.cookie(q.client.TLS))
 		view.Refresh = 0
 	}

@@ -2,7 +2,9 @@ package queue
 
 import (
 	"context"
+	"crypto/sha1"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -49,17 +51,17 @@ var readLua string
 var hereLua string
 
 var (
-	openScript    = redis.NewScript(preludeLua + openLua)
-	joinScript    = redis.NewScript(preludeLua + joinLua)
-	leaveScript   = redis.NewScript(preludeLua + leaveLua)
-	renewScript   = redis.NewScript(preludeLua + renewLua)
-	leadScript    = redis.NewScript(preludeLua + leadLua)
-	resignScript  = redis.NewScript(preludeLua + resignLua)
-	lookScript    = redis.NewScript(preludeLua + lookLua)
-	admitScript   = redis.NewScript(preludeLua + admitLua)
-	publishScript = redis.NewScript(preludeLua + publishLua)
-	readScript    = redis.NewScript(preludeLua + readLua)
-	hereScript    = redis.NewScript(hereLua)
+	openScript    = newScript(preludeLua + openLua)
+	joinScript    = newScript(preludeLua + joinLua)
+	leaveScript   = newScript(preludeLua + leaveLua)
+	renewScript   = newScript(preludeLua + renewLua)
+	leadScript    = newScript(preludeLua + leadLua)
+	resignScript  = newScript(preludeLua + resignLua)
+	lookScript    = newScript(preludeLua + lookLua)
+	admitScript   = newScript(preludeLua + admitLua)
+	publishScript = newScript(preludeLua + publishLua)
+	readScript    = newScript(preludeLua + readLua)
+	hereScript    = newScript(hereLua)
 )
 
 // What Redis may answer instead of doing what it was asked.
@@ -73,15 +75,51 @@ var (
 )
 
 // call runs a script once, measured under op, with its refusals turned into this package's errors.
-func (l *Line) call(ctx context.Context, op string, script *redis.Script, keys []string, args ...any) *redis.Cmd {
+func (l *Line) call(ctx context.Context, op string, s script, keys []string, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
 	began := time.Now()
-	cmd := script.Run(ctx, l.rdb, keys, args...)
+	cmd := s.run(ctx, l.rdb, keys, args)
 	l.cfg.Metrics.observe(op, time.Since(began), cmd.Err())
 	if err := refusal(cmd.Err()); err != nil {
 		cmd.SetErr(fmt.Errorf("%s in room %s: %w", op, l.room, err))
 	}
+	return cmd
+}
+
+// once is a command that go-redis sends a single time. Without it the client of a Cluster repeats a command whose
+// connection broke, whatever MaxRetries says, and the script may have run.
+type once struct{ *redis.Cmd }
+
+// NoRetry is what go-redis asks.
+func (once) NoRetry() bool { return true }
+
+// script is the text of a Lua script and the name that Redis knows it by.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text)) // as EVALSHA has it
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// run sends the script's name, and its text where Redis does not know it yet.
+func (s script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) *redis.Cmd {
+	cmd := s.send(ctx, rdb, "evalsha", s.sha, keys, args)
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = s.send(ctx, rdb, "eval", s.text, keys, args)
+	}
+	return cmd
+}
+
+func (s script) send(ctx context.Context, rdb redis.UniversalClient, command, what string, keys []string, args []any) *redis.Cmd {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, command, what, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	cmd := redis.NewCmd(ctx, append(words, args...)...)
+	cmd.SetFirstKeyPos(3)
+	_ = rdb.Process(ctx, once{cmd})
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -28,6 +29,9 @@ func crowdCommand() *cobra.Command {
 		}
 		cfg.Progress = c.ErrOrStderr()
 		report, err := crowd.Run(c.Context(), cfg)
+		if errors.Is(err, crowd.ErrConfig) {
+			return fmt.Errorf("%w: %w", errUsage, err)
+		}
 		if err != nil {
 			return err
 		}
