@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -92,7 +93,7 @@ func (q *request) asked() (host, rawPath string, ok bool) {
 
 // askedURI is the one target that the headers name.
 func (q *request) askedURI() (target string, ok bool) {
-	for _, v := range append(q.Header.Values("X-Forwarded-Uri"), q.Header.Values("X-Original-Uri")...) {
+	for _, v := range slices.Concat(q.Header.Values("X-Forwarded-Uri"), q.Header.Values("X-Original-Uri")) {
 		if v == "" || target != "" && v != target {
 			return "", false
 		}
