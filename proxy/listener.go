@@ -26,8 +26,8 @@ type listener struct {
 	wg     sync.WaitGroup
 }
 
-func newListener(l net.Listener, conns int, h2c bool, cfg *tls.Config, hello time.Duration) *listener {
-	ln := &listener{Listener: l, slots: make(chan struct{}, conns), h2c: h2c, tls: cfg, hello: hello,
+func newListener(l net.Listener, slots chan struct{}, h2c bool, cfg *tls.Config, hello time.Duration) *listener {
+	ln := &listener{Listener: l, slots: slots, h2c: h2c, tls: cfg, hello: hello,
 		ready: make(chan net.Conn), failed: make(chan error), stop: make(chan struct{})}
 	if cfg != nil {
 		ln.wg.Go(ln.shakeAll)

@@ -17,7 +17,7 @@ import (
 type ServerConfig struct {
 	CertFile, KeyFile string        // both set: TLS; read again when they change
 	MaxHeaderBytes    int           // default 32 KiB; more is 431
-	MaxConns          int           // default 20000; more wait to be accepted
+	MaxConns          int           // default 20000; more wait to be accepted, and from three quarters on none is kept alive
 	HeaderTimeout     time.Duration // for the TLS handshake and for each request head; default 10s, then 408
 	KeepAlive         time.Duration // for a connection between requests; default 120s, longer than any poll interval
 	BodyIdle          time.Duration // longest time without progress of a body, either way; default 60s
@@ -28,8 +28,9 @@ type ServerConfig struct {
 // Server is the listening side of the edge: HTTP/1.1, HTTP/2 over TLS, h2c without TLS, with a bound on
 // everything a client can make it wait for or keep. Upgraded connections are the handler's to close.
 type Server struct {
-	http http.Server
-	cfg  ServerConfig
+	http  http.Server
+	cfg   ServerConfig
+	slots chan struct{} // one for each open connection
 }
 
 // NewServer refuses a certificate that can't be loaded.
@@ -42,9 +43,9 @@ func NewServer(handler http.Handler, cfg ServerConfig) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, slots: make(chan struct{}, cfg.MaxConns)}
 	s.http = http.Server{
-		Handler:                      limit(handler, cfg.BodyIdle),
+		Handler:                      s.limit(handler),
 		MaxHeaderBytes:               cfg.MaxHeaderBytes,
 		ReadHeaderTimeout:            cfg.HeaderTimeout,
 		IdleTimeout:                  cfg.KeepAlive,
@@ -76,7 +77,7 @@ func NewServer(handler http.Handler, cfg ServerConfig) (*Server, error) {
 
 // Serve answers on l, which it closes, until Shutdown; then it returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	ln := newListener(l, s.cfg.MaxConns, !s.cfg.DisableHTTP2, s.http.TLSConfig.Clone(), s.cfg.HeaderTimeout)
+	ln := newListener(l, s.slots, !s.cfg.DisableHTTP2, s.http.TLSConfig.Clone(), s.cfg.HeaderTimeout)
 	if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -96,7 +97,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) OnShutdown(f func()) { s.http.RegisterOnShutdown(f) }
 
 // limit guards the handler's bodies, and refuses what strictConn does not see.
-func limit(next http.Handler, idle time.Duration) http.Handler {
+func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor > 1 && fields(r.Header) > maxFields {
 			http.Error(w, http.StatusText(http.StatusRequestHeaderFieldsTooLarge), http.StatusRequestHeaderFieldsTooLarge)
@@ -105,10 +106,19 @@ func limit(next http.Handler, idle time.Duration) http.Handler {
 		if r.ProtoMajor == 1 && (r.Method == http.MethodConnect || r.Method == "PRI") {
 			w.Header().Set("Connection", "close") // what follows may be no HTTP/1
 		}
-		g, r := guard(w, r, idle)
+		if s.crowded() && r.ProtoMajor == 1 && len(r.Header["Upgrade"]) == 0 {
+			w.Header().Set("Connection", "close")
+		}
+		g, r := guard(w, r, s.cfg.BodyIdle)
 		defer g.finish()
 		next.ServeHTTP(g, r)
 	})
+}
+
+// crowded reports whether connections that are only kept alive would soon keep newcomers out.
+func (s *Server) crowded() bool {
+	open := len(s.slots) - 1 // one slot is that of the connection to come
+	return open > cap(s.slots)*3/4
 }
 
 func fields(h http.Header) (n int) {

@@ -136,7 +136,7 @@ func (n *node) addr() string { return n.listener.Addr().String() }
 // run serves until ctx ends, then drains: no new connections, the lease handed over, requests finished, presence flushed.
 func (n *node) run(ctx context.Context) error {
 	cfg := n.cfg.Load()
-	server, err := proxy.NewServer(n.edge, proxy.ServerConfig{CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, Logger: n.log})
+	server, err := proxy.NewServer(n.edge, proxy.ServerConfig{CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, MaxConns: maxConns(), Logger: n.log})
 	if err != nil {
 		return err
 	}
