@@ -203,6 +203,9 @@ func TestAdmitter_PausedLeaderDoesNotCommit(t *testing.T) {
 			if want := where == "nowhere"; (line.count("admit") > 0) != want {
 				t.Fatalf("commits: %d", line.count("admit"))
 			}
+			if late := where == "lead" || where == "look"; late && line.count("candidates") > 0 {
+				t.Error("it went on picking visitors after its lease was over")
+			}
 			where = "nowhere" // the next turn takes the lease anew
 			if err := a.turn(t.Context()); err != nil {
 				t.Fatal(err)

@@ -54,6 +54,10 @@ func (e *Edge) serveAPI(w http.ResponseWriter, q *request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(stateHeader, "queue")
 	r := q.WithContext(context.WithValue(q.Context(), requestKey{}, q))
+	if q.behindPrefix() { // any method, and a path that the mux must not clean
+		e.auth(w, requestOf(r))
+		return
+	}
 	h, pattern := e.api.Handler(r)
 	if pattern == "" {
 		e.noRoute(w, q, h)

@@ -12,6 +12,8 @@ import (
 // HAProxy): 204 with our headers, or 401; with ?mode=redirect 302 to the room's page. The target comes in X-Forwarded-Host
 // and X-Forwarded-Uri (or X-Original-URI) of a trusted proxy; without them the question cannot be answered: 403. A proxy
 // sets one of the two URIs and may pass the client's own header of the other name on, so both must agree where both are there.
+//
+// Envoy asks with the visitor's own method, Host and target, put behind a prefix: /_ropeline/auth/the/path?query.
 func (e *Edge) auth(w http.ResponseWriter, q *request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -54,8 +56,8 @@ func (e *Edge) auth(w http.ResponseWriter, q *request) {
 
 func (e *Edge) unauthorized(w http.ResponseWriter, q *request, rm *room) {
 	e.metrics.request(rm.id(), "refused")
-	if q.URL.Query().Get("mode") == "redirect" {
-		back, _ := q.askedURI()
+	back, named := q.askedURI()
+	if named && !q.behindPrefix() && q.URL.Query().Get("mode") == "redirect" {
 		w.Header().Set("Location", "/_ropeline/rooms/"+rm.id()+"/page?return="+url.QueryEscape(back))
 		w.WriteHeader(http.StatusFound)
 		return
@@ -67,6 +69,9 @@ func (e *Edge) unauthorized(w http.ResponseWriter, q *request, rm *room) {
 func (q *request) asked() (host, rawPath string, ok bool) {
 	if !q.client.Trusted {
 		return "", "", false
+	}
+	if q.behindPrefix() {
+		return q.judge(q.Request.Host, q.Method, strings.TrimPrefix(q.rawPath, authPrefix)+q.rawQuery)
 	}
 	target, ok := q.askedURI()
 	if !ok {
@@ -86,10 +91,19 @@ func (q *request) asked() (host, rawPath string, ok bool) {
 	if i := strings.IndexByte(host, ','); i >= 0 {
 		return "", "", false
 	}
+	return q.judge(host, method, target)
+}
+
+func (q *request) judge(host, method, target string) (canonical, rawPath string, ok bool) {
 	judged := &http.Request{Method: method, RequestURI: target, Host: host, Header: http.Header{}, TLS: q.TLS}
 	rawPath, _, refused := judgeTarget(judged)
 	return judged.Host, rawPath, refused == nil
 }
+
+// authPrefix, followed by a path, is what Envoy asks.
+const authPrefix = "/_ropeline/auth"
+
+func (q *request) behindPrefix() bool { return strings.HasPrefix(q.rawPath, authPrefix+"/") }
 
 // askedURI is the one target that the headers name.
 func (q *request) askedURI() (target string, ok bool) {

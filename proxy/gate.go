@@ -157,7 +157,9 @@ func (e *Edge) lengthen(ctx context.Context, v *visit, length, most time.Duratio
 			e.visits.put(v.room.id(), &lost)
 			return nil, err
 		case err != nil:
-			e.log.Warn("session not renewed", "room", v.room.id(), "err", err)
+			if !errors.Is(err, queue.ErrAway) { // which the line tells once, not for each session
+				e.log.Warn("session not renewed", "room", v.room.id(), "err", err)
+			}
 			return nil, err
 		}
 		longer, err := e.signed(v.room, v.Visitor, grant)
