@@ -383,13 +383,14 @@ func (e *Edge) granted(rm *room, report queue.Report) (*visit, error) {
 // to the waiting page.
 func (e *Edge) tell(w http.ResponseWriter, q *request, rm *room, status int, form bool, report queue.Report, v *visit) {
 	sealed := q.PathValue("queueId")
-	if (sealed == "" || sealed == "me") && report.Place.Number > 0 {
-		if report.Place.Issued.IsZero() {
+	byCookie, aged := sealed == "" || sealed == "me", aging(report, rm.Line.Now())
+	if (byCookie || aged) && report.Place.Number > 0 {
+		if aged || report.Place.Issued.IsZero() {
 			report.Place.Issued = rm.Line.Now()
 		}
 		sealed = e.sealer.Load().Seal(rm.id(), report.Place)
 	}
-	if status == http.StatusCreated && sealed != "" {
+	if (status == http.StatusCreated || byCookie && aged) && sealed != "" {
 		c := placeCookieOf(rm.id(), q.client.TLS)
 		c.Value, c.MaxAge = sealed, int(queue.PlaceLife/time.Second)
 		http.SetCookie(w, c)
@@ -422,6 +423,13 @@ func (e *Edge) tell(w http.ResponseWriter, q *request, rm *room, status int, for
 		w.Header().Set("Retry-After", strconv.FormatInt((a.PollAfter+999)/1000, 10))
 	}
 	writeJSON(w, status, a)
+}
+
+// aging reports whether the place token of somebody who still waits has lived half of its life: who waits longer than that,
+// before an opening on the day after, gets a younger one of the same place.
+func aging(r queue.Report, now time.Time) bool {
+	waits := r.State != queue.Admitted && r.State != queue.Expired
+	return waits && !r.Place.Issued.IsZero() && now.Sub(r.Place.Issued) > queue.PlaceLife/2
 }
 
 func waitPath(room string) string { return "/_ropeline/rooms/" + room + "/wait" }

@@ -510,3 +510,29 @@ func TestAPI_RedisAway(t *testing.T) {
 		t.Errorf("after Redis came back empty: %+v, want the place of before", got)
 	}
 }
+
+func TestPoll_WhoWaitsLongGetsAYoungerPlaceToken(t *testing.T) {
+	h := newHouse(t, houseConfig{rooms: []Room{roomOn(hall)}})
+	h.crowded()
+	b := h.browser()
+	first := b.join().place(201)
+	p, err := h.sealer.Open(h.room(), first.QueueID, h.clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Issued = h.clock.Now().Add(-queue.PlaceLife + time.Hour) // it came yesterday
+	old := h.sealer.Seal(h.room(), p)
+	b.cookies[placeCookie(h.room())].Value = old
+	r := b.poll("me")
+	younger := r.place(200)
+	if cookie := r.cookie(placeCookie(h.room())); cookie == nil || cookie.Value != younger.QueueID || younger.QueueID == old {
+		t.Fatalf("cookie %v, queueId %s, want a younger token in both", cookie, younger.QueueID)
+	}
+	got, err := h.sealer.Open(h.room(), younger.QueueID, h.clock.Now().Add(queue.PlaceLife/2))
+	if err != nil || got.ID != p.ID || got.Number != p.Number {
+		t.Errorf("the younger token is of %+v, %v; want the same place %+v", got, err, p)
+	}
+	if again := b.poll(younger.QueueID); again.place(200).QueueID != younger.QueueID || again.cookie(placeCookie(h.room())) != nil {
+		t.Error("a young token was replaced")
+	}
+}

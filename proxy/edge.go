@@ -49,7 +49,7 @@ type Room struct {
 // Config tunes an Edge. Each field's zero value selects its default.
 type Config struct {
 	TrustedProxies []netip.Prefix        // whose X-Forwarded-* and Forwarded are believed; default: nobody's
-	Upstream       UpstreamConfig        //
+	Upstream       UpstreamConfig        // the way to upstreams
 	Logger         *slog.Logger          // default: discards
 	Metrics        prometheus.Registerer // default: unregistered
 }
@@ -171,11 +171,11 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, r, nil, http.StatusBadRequest, "ambiguous-path", "This path can be read in more than one way.")
 	case len(m.Rooms) == 0:
 		e.metrics.request("", "no_room")
-		e.up.serve(w, r, q.pass(s.upstream))
+		e.up.serve(w, r, q.pass(s.upstream, nil))
 	case m.Public:
 		rm := s.rooms[m.Rooms[0]]
 		e.metrics.request(rm.id(), "public")
-		e.up.serve(w, r, q.pass(rm.Upstream))
+		e.up.serve(w, r, q.pass(rm.Upstream, rm))
 	default:
 		e.gate(w, q, m.Rooms)
 	}
@@ -190,12 +190,17 @@ type request struct {
 	rawPath, rawQuery string
 }
 
-func (q *request) pass(to *url.URL) pass {
+// pass sends a request on; rm is its room, nil if it has none.
+func (q *request) pass(to *url.URL, rm *room) pass {
+	id := ""
+	if rm != nil {
+		id = rm.id()
+	}
 	return pass{
 		Target: to, RawPath: q.rawPath, RawQuery: q.rawQuery, Client: q.client,
 		OnError: func(w http.ResponseWriter, r *http.Request, status int, slug string) {
-			q.edge.metrics.refusal("", slug)
-			q.edge.refuse(w, r, nil, status, slug, upstreamDetails[slug])
+			q.edge.metrics.refusal(id, slug)
+			q.edge.refuse(w, r, rm, status, slug, upstreamDetails[slug])
 		},
 	}
 }

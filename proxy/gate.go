@@ -23,7 +23,6 @@ type visit struct {
 	token string
 	token.Claims
 	fresh bool // the token is newer than the one the visitor sent
-	lost  bool // Redis knows no such session: there is nothing to lengthen
 }
 
 // errCustomer refuses the session of another customer.
@@ -113,13 +112,11 @@ func (e *Edge) digests(q *request, rm *room) (digests []string, ok bool) {
 	return e.sealer.Load().Digests(rm.id(), values[0]), true
 }
 
-// renew makes a provisional session a full one, and lengthens a sliding one at half life. With Redis away, or when it has
-// forgotten the session, the visit goes on with the token it has.
+// renew makes a provisional session a full one, and lengthens a sliding one at half life: by one call to Redis, without which
+// the node decides alone. If that fails otherwise the visit goes on with the token it has.
 func (e *Edge) renew(ctx context.Context, v *visit) (*visit, error) {
 	if newer, ok := e.visits.get(v.room.id(), v.ID); ok && newer.Expires.After(v.Expires) {
 		v.token, v.Claims, v.fresh = newer.token, newer.Claims, true
-	} else if ok && newer.lost {
-		return v, nil
 	}
 	var length, most time.Duration
 	switch left := v.Expires.Sub(v.room.Line.Now()); {
@@ -132,32 +129,27 @@ func (e *Edge) renew(ctx context.Context, v *visit) (*visit, error) {
 	default:
 		return v, nil
 	}
-	if longer, err := e.lengthen(ctx, v, length, most); err == nil {
-		return longer, nil
+	longer, err := e.lengthen(ctx, v, length, most)
+	switch {
+	case errors.Is(err, queue.ErrUsed):
+		return nil, token.ErrExpired
+	case err != nil:
+		return v, nil
 	}
-	return v, nil
+	return longer, nil
 }
 
-// lengthen renews a session in Redis, once for all requests that ask for it at the same time, and signs the longer token.
+// lengthen renews a session, once for all requests that ask for it at the same time, and signs the longer token.
 func (e *Edge) lengthen(ctx context.Context, v *visit, length, most time.Duration) (*visit, error) {
-	if v.room.Line.Away() {
-		return nil, queue.ErrAway
-	}
 	longer, err := e.visits.once(v.room.id(), v.ID, func() (*visit, error) {
 		if newer, ok := e.visits.get(v.room.id(), v.ID); ok && newer.Expires.After(v.Expires) {
 			return newer, nil // another request has just done it
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		grant, err := v.room.Line.Renew(ctx, v.place(), v.Started, length, most)
-		switch {
-		case errors.Is(err, queue.ErrUsed):
-			lost := *v
-			lost.lost = true
-			e.visits.put(v.room.id(), &lost)
-			return nil, err
-		case err != nil:
-			if !errors.Is(err, queue.ErrAway) { // which the line tells once, not for each session
+		grant, err := v.room.Line.Renew(ctx, queue.Session{Place: v.place(), Started: v.Started, Ends: v.Expires}, length, most)
+		if err != nil {
+			if !errors.Is(err, queue.ErrUsed) {
 				e.log.Warn("session not renewed", "room", v.room.id(), "err", err)
 			}
 			return nil, err
@@ -264,7 +256,7 @@ func (e *Edge) outage(rm *room, customer string) *visit {
 
 // through passes an admitted request on, and handles what the upstream says about the session.
 func (e *Edge) through(w http.ResponseWriter, q *request, v *visit) {
-	p := q.pass(v.room.Upstream)
+	p := q.pass(v.room.Upstream, v.room)
 	p.Visitor, p.Room, p.Place, p.Session = v.Visitor, v.room.id(), strconv.FormatInt(v.Number, 10), v.ID
 	if v.room.ForwardToken {
 		p.Token = v.token

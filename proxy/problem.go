@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 
@@ -66,6 +67,9 @@ func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, rm *room, status i
 		view := web.ErrorView{Status: status, Problem: slug}
 		if rm != nil {
 			view.Room, view.Languages = rm.Title, rm.Languages
+			if status >= 500 { // asks again by itself, not everybody at once
+				view.Retry, view.Refresh = rm.Entry, 15+rand.IntN(16)
+			}
 		}
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", web.PlainCSP())
@@ -75,7 +79,10 @@ func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, rm *room, status i
 	}
 	p := problem{Type: "urn:ropeline:" + slug, Title: titles[slug], Status: status, Detail: detail}
 	if rm != nil {
-		p.Room, p.Join = rm.id(), joinPath(rm.id())
+		p.Room = rm.id()
+		if status < 500 {
+			p.Join = joinPath(rm.id())
+		}
 		if s := rm.Line.Snapshot(); slug == "room-closed" && s != nil {
 			p.State = string(s.Mode)
 			p.Detail += reasonText(s.Reason)

@@ -46,6 +46,12 @@ func (g *goneSet) add(id string, until, now time.Time) {
 	g.announce()
 }
 
+func (g *goneSet) drop(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.own, id)
+}
+
 func (g *goneSet) replace(version int64, ids []string, now time.Time) {
 	shared := make(map[string]struct{}, len(ids))
 	for _, id := range ids {

@@ -38,6 +38,7 @@ type Line struct {
 
 	generation atomic.Int64
 	highest    atomic.Int64 // last number this node has seen in the generation
+	served     atomic.Int64 // highest score that this node has seen admitted
 	snapshot   atomic.Pointer[Snapshot]
 	read       atomic.Int64 // when Redis last answered the refresh, ns of the node's clock since start
 	started    time.Time
@@ -46,6 +47,7 @@ type Line struct {
 	presence presence
 	shown    shown
 	gone     *goneSet
+	owed     owed
 }
 
 // New returns the line of room, whose id is [a-z0-9-].
@@ -130,12 +132,13 @@ func (l *Line) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { l.every(ctx, l.cfg.Refresh, "refresh", l.refreshOrOpen) })
 	wg.Go(func() { l.every(ctx, l.cfg.Flush, "flush", l.flush) })
+	wg.Go(func() { l.every(ctx, l.cfg.Flush, "settle", l.settle) })
 	wg.Wait()
 	l.visits.wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout)
 	defer cancel()
-	if err := l.flush(last); err != nil {
-		l.cfg.Logger.Warn("presence not flushed", "room", l.room, "err", err)
+	if err := errors.Join(l.flush(last), l.settle(last)); err != nil {
+		l.cfg.Logger.Warn("not written to Redis before the end", "room", l.room, "err", err)
 	}
 	l.cfg.Metrics.forget(l.room)
 	return nil

@@ -334,11 +334,11 @@ func TestLine_ProvisionalSessionsTakeAFifthAndBecomeFullOnes(t *testing.T) {
 			t.Fatalf("the third provisional session of a limit of 10: %v, want ErrNoRoom", err)
 		}
 		first := entered[0].Grant
-		full, err := l.Renew(t.Context(), first.Place, first.Started, d.set.Session, d.set.Session)
+		full, err := l.Renew(t.Context(), sessionOf(*first), d.set.Session, d.set.Session)
 		if err != nil || full.Provisional || full.Expires.Sub(first.Started) != time.Hour {
 			t.Fatalf("Renew = %+v, %v; want a full session of an hour", full, err)
 		}
-		again, err := l.Renew(t.Context(), first.Place, first.Started, d.set.Session, d.set.Session)
+		again, err := l.Renew(t.Context(), sessionOf(*first), d.set.Session, d.set.Session)
 		if err != nil || !again.Expires.Equal(full.Expires) {
 			t.Errorf("Renew again = %+v, %v; want the same end %v", again, err, full.Expires)
 		}

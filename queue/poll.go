@@ -44,7 +44,7 @@ func (l *Line) Poll(ctx context.Context, p Place) (Report, error) {
 		return Report{State: Expired, Place: p, Ahead: -1}, nil
 	case l.Away():
 		return l.hold(s, p), nil
-	case s != nil && !s.Reached(p.Score()):
+	case s != nil && !s.Reached(p.Score()) && p.Score() > l.served.Load():
 		ahead := l.shown.clamp(p, s.Ahead(p.Score()), false)
 		return l.report(s, p, ahead), nil
 	}

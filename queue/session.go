@@ -3,6 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -12,6 +15,11 @@ import (
 func (l *Line) Leave(ctx context.Context, p Place, expires time.Time) (ended bool, err error) {
 	now := l.clock.Now()
 	l.gone.add(p.ID, later(expires, now.Add(goneFor)), now)
+	defer func() {
+		if err != nil && expires.IsZero() {
+			l.gone.drop(p.ID) // it still stands in line
+		}
+	}()
 	var ends int64
 	if !expires.IsZero() {
 		ends = expires.UnixMilli()
@@ -35,13 +43,34 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// Session is an admitted visitor's session, as its access token has it.
+type Session struct {
+	Place   Place
+	Started time.Time
+	Ends    time.Time
+}
+
 // Renew lengthens a session by length from now, up to most from its start; a provisional one becomes a full one. The
-// grant never ends earlier than before. It returns [ErrUsed] if the session is over.
-func (l *Line) Renew(ctx context.Context, p Place, started time.Time, length, most time.Duration) (Grant, error) {
+// grant never ends earlier than s does. [ErrUsed] means that the session has ended.
+//
+// With Redis away the node decides by itself, and writes the session back when Redis answers again.
+func (l *Line) Renew(ctx context.Context, s Session, length, most time.Duration) (Grant, error) {
+	if l.Away() {
+		return l.renewAlone(s, length, most), nil
+	}
+	grant, err := l.renew(ctx, s, length, most)
+	if errors.Is(err, ErrAway) {
+		return l.renewAlone(s, length, most), nil
+	}
+	return grant, err
+}
+
+func (l *Line) renew(ctx context.Context, s Session, length, most time.Duration) (Grant, error) {
+	p := s.Place
 	var text string
 	err := l.inGeneration(ctx, func(generation int64) (err error) {
 		text, err = l.call(ctx, "renew", renewScript, l.k.with(l.k.token(p.ID), l.k.used(p.Generation)),
-			generation, p.ID, p.Score(), length.Milliseconds(), started.UnixMilli(), most.Milliseconds()).Text()
+			generation, p.ID, p.Score(), length.Milliseconds(), s.Started.UnixMilli(), most.Milliseconds(), s.Ends.UnixMilli()).Text()
 		return err
 	})
 	if err != nil {
@@ -55,6 +84,46 @@ func (l *Line) Renew(ctx context.Context, p Place, started time.Time, length, mo
 		return Grant{}, err
 	}
 	return r.grant(p), nil
+}
+
+// owed are the sessions that this node has lengthened while Redis was away.
+type owed struct {
+	mu       sync.Mutex
+	sessions map[string]Session
+}
+
+func (l *Line) renewAlone(s Session, length, most time.Duration) Grant {
+	now := l.clock.Now().Truncate(time.Second)
+	longest := s.Started.Add(most)
+	if ends := now.Add(length); ends.Before(longest) {
+		longest = ends
+	}
+	s.Ends = later(s.Ends, longest)
+	l.owed.mu.Lock()
+	if l.owed.sessions == nil {
+		l.owed.sessions = map[string]Session{}
+	}
+	l.owed.sessions[s.Place.ID] = s
+	l.owed.mu.Unlock()
+	return Grant{Place: s.Place, Issued: now, Started: s.Started, Expires: s.Ends}
+}
+
+// settle writes back what this node owes Redis.
+func (l *Line) settle(ctx context.Context) error {
+	l.owed.mu.Lock()
+	sessions := slices.Collect(maps.Values(l.owed.sessions))
+	l.owed.mu.Unlock()
+	for _, s := range sessions {
+		if _, err := l.renew(ctx, s, 0, 0); err != nil && !errors.Is(err, ErrUsed) {
+			return err
+		}
+		l.owed.mu.Lock()
+		if l.owed.sessions[s.Place.ID] == s {
+			delete(l.owed.sessions, s.Place.ID)
+		}
+		l.owed.mu.Unlock()
+	}
+	return nil
 }
 
 // inGeneration runs work in this node's generation, and once more if Redis had moved on to another.

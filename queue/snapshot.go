@@ -63,7 +63,7 @@ func (s *Snapshot) Ahead(score int64) int {
 	i := sort.Search(len(m), func(i int) bool { return m[i].Score >= score })
 	switch {
 	case len(m) == 0:
-		return int(max(0, min(int64(s.Waiting), score-1-s.Serving)))
+		return int(max(0, score-1-max(s.Serving, s.Generation<<numberBits|s.Highest))) // all who joined since are before it
 	case i < len(m) && m[i].Score == score, i == 0:
 		return m[i].Rank
 	case i == len(m): // behind the last mark: numbers are dense, so each later one adds at most one

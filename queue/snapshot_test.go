@@ -42,9 +42,11 @@ func TestSnapshot_AheadIsExactAtMarksAndBoundedElsewhere(t *testing.T) {
 
 func TestSnapshot_AheadWithoutMarksAndBehindThem(t *testing.T) {
 	base := int64(7) << numberBits
-	empty := Snapshot{Serving: base + 10}
-	if got := empty.Ahead(base + 11); got != 0 {
-		t.Errorf("next in an empty line: %d ahead", got)
+	empty := Snapshot{Generation: 7, Serving: base + 10, Highest: 10}
+	for number, want := range map[int64]int{3: 0, 11: 0, 12: 1, 20: 9} {
+		if got := empty.Ahead(base + number); got != want {
+			t.Errorf("number %d, of those who joined after the line was empty: %d ahead, want %d", number, got, want)
+		}
 	}
 	s := Snapshot{Waiting: 2, Marks: []Mark{{0, base + 3}, {1, base + 8}}}
 	for number, want := range map[int64]int{1: 0, 3: 0, 8: 1, 9: 2, 12: 5} {

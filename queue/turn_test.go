@@ -166,7 +166,7 @@ func TestTurn_LeavingEndsASessionOnEveryNode(t *testing.T) {
 		if v := d.look(); v.Active != 0 {
 			t.Errorf("%d active, want 0", v.Active)
 		}
-		if _, err := l.Renew(t.Context(), turn.Place, turn.Grant.Started, time.Hour, time.Hour); !errors.Is(err, ErrUsed) {
+		if _, err := l.Renew(t.Context(), sessionOf(*turn.Grant), time.Hour, time.Hour); !errors.Is(err, ErrUsed) {
 			t.Errorf("Renew of an ended session: %v, want ErrUsed", err)
 		}
 		if ended, err := l.Leave(t.Context(), places[1], time.Time{}); err != nil || ended {
@@ -184,17 +184,86 @@ func TestTurn_RenewNeverPassesTheLongestSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		longer, err := l.Renew(t.Context(), turn.Place, turn.Grant.Started, time.Hour, 10*time.Minute)
+		longer, err := l.Renew(t.Context(), sessionOf(*turn.Grant), time.Hour, 10*time.Minute)
 		if err != nil || longer.Expires.Sub(turn.Grant.Started) != 10*time.Minute || longer.Token != "" {
 			t.Errorf("Renew = %+v, %v; want 10 minutes from the start, to be signed anew", longer, err)
 		}
-		shorter, err := l.Renew(t.Context(), turn.Place, turn.Grant.Started, time.Second, time.Minute)
+		shorter, err := l.Renew(t.Context(), sessionOf(*turn.Grant), time.Second, time.Minute)
 		if err != nil || !shorter.Expires.Equal(longer.Expires) {
 			t.Errorf("Renew with less = %+v, %v; want it never to shorten", shorter, err)
 		}
 		poll, err := l.Ask(t.Context(), places[0])
 		if err != nil || !poll.Grant.Expires.Equal(longer.Expires) {
 			t.Errorf("a poll after it: %+v, %v; want the lengthened session", poll, err)
+		}
+	})
+}
+
+func sessionOf(g Grant) Session { return Session{Place: g.Place, Started: g.Started, Ends: g.Expires} }
+
+func TestTurn_SessionLengthenedWithoutRedisIsWrittenBack(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l, d, places := waiting(t, rdb, 2)
+		d.admit(2)
+		turn, err := l.Ask(t.Context(), places[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.read.Store(-1 << 62) // Redis has not answered for years
+		alone, err := l.Renew(t.Context(), sessionOf(*turn.Grant), time.Hour, 2*time.Hour)
+		if left := alone.Expires.Sub(l.Now()); err != nil || left < 59*time.Minute || alone.Token != "" {
+			t.Fatalf("Renew without Redis = %+v, %v; want an hour from now, to be signed", alone, err)
+		}
+		l.read.Store(1 << 62)
+		rdb.ZRem(t.Context(), l.k.active, places[0].ID) // its old end has passed meanwhile
+		if err := l.settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := float64(alone.Expires.UnixMilli() + leewayMillis)
+		if got := rdb.ZScore(t.Context(), l.k.active, places[0].ID).Val(); got != want {
+			t.Errorf("active until %.0f, want %.0f", got, want)
+		}
+		if len(l.owed.sessions) != 0 {
+			t.Error("still owed after it was written")
+		}
+		ended, err := l.Ask(t.Context(), places[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Leave(t.Context(), places[1], ended.Grant.Expires); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Renew(t.Context(), sessionOf(*ended.Grant), time.Hour, time.Hour); !errors.Is(err, ErrUsed) {
+			t.Errorf("Renew of a session that ended: %v, want ErrUsed", err)
+		}
+	})
+}
+
+func TestTurn_FailedLeaveKeepsThePlace(t *testing.T) {
+	rdb := redistest.Private(t)
+	client := rdb.Client()
+	defer client.Close()
+	l, _, places := waiting(t, client, 1)
+	rdb.Kill()
+	if _, err := l.Leave(t.Context(), places[0], time.Time{}); !errors.Is(err, ErrAway) {
+		t.Fatalf("Leave without Redis: %v, want ErrAway", err)
+	}
+	if l.Ended(places[0].ID) {
+		t.Error("the place counts as given up although nothing was written")
+	}
+}
+
+func TestTurn_AdmittedAtOnceIsNeverToldToWait(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := node(t, rdb, roomName(), Config{})
+		lead(t, l).publish(l)
+		turn := join(t, l, Visitor{})
+		if turn.Grant == nil {
+			t.Fatal("not admitted at once: the test proves nothing")
+		}
+		report, err := l.Poll(t.Context(), turn.Place) // before the next snapshot
+		if err != nil || report.State != Admitted {
+			t.Errorf("the poll after it: %s, %v; want admitted", report.State, err)
 		}
 	})
 }

@@ -259,6 +259,9 @@ func (l *Line) sendOnce(ctx context.Context, batch []*visit, again bool) ([]*vis
 			rest = append(rest, v)
 		}
 		l.sawNumber(v.turn.Place.Generation, v.turn.Place.Number)
+		if score := v.turn.Place.Score(); v.turn.Grant != nil && score > l.served.Load() {
+			l.served.Store(score) // batches come one after the other
+		}
 	}
 	return rest, nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
 
@@ -21,4 +23,11 @@ func newLogger(w io.Writer, cfg config.Log, level *slog.LevelVar) *slog.Logger {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// redisLog takes what go-redis has to say of connections it could not make: the line tells when Redis is away.
+type redisLog struct{ log *slog.Logger }
+
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "redis client", "err", fmt.Sprintf(format, v...))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"ropeline/admitter"
@@ -74,6 +75,7 @@ func (n *node) open(ctx context.Context, cfg *config.Config) (err error) {
 	if n.adminListener, err = net.Listen("tcp", cfg.AdminListen); err != nil {
 		return fmt.Errorf("admin_listen: %w", err)
 	}
+	redis.SetLogger(redisLog{n.log})
 	if n.store, err = openStore(ctx, cfg.Redis.URL, n.log); err != nil {
 		return err
 	}
