@@ -101,7 +101,7 @@ func (a *Admitter) grants(s Settings, places []queue.Place, now time.Time) ([]qu
 			for i := from; i < min(from+share, len(places)); i++ {
 				g := queue.Grant{Place: places[i], Issued: now, Started: now, Expires: now.Add(s.Claim + s.Session)}
 				if !s.SignAtClaim {
-					signed, err := a.signer.Sign(Claims(a.line.Room(), places[i].ID, g))
+					signed, err := a.signer.Sign(claims(a.line.Room(), g))
 					if err != nil {
 						return fmt.Errorf("sign: %w", err)
 					}
@@ -115,10 +115,10 @@ func (a *Admitter) grants(s Settings, places []queue.Place, now time.Time) ([]qu
 	return grants, group.Wait()
 }
 
-// Claims says what the access token of a grant says: visitor is the place's id, or the digest of a customer's identity.
-func Claims(room, visitor string, g queue.Grant) token.Claims {
+// claims are what the access token of an anonymous visitor says.
+func claims(room string, g queue.Grant) token.Claims {
 	return token.Claims{
-		Room: room, Visitor: visitor, ID: g.Place.ID, Number: g.Place.Number, Generation: g.Place.Generation,
-		Issued: g.Issued, Expires: g.Expires, Started: g.Started, Provisional: g.Provisional,
+		Room: room, Visitor: g.Place.ID, ID: g.Place.ID, Number: g.Place.Number, Generation: g.Place.Generation,
+		Issued: g.Issued, Expires: g.Expires, Started: g.Started,
 	}
 }

@@ -14,13 +14,8 @@ import (
 // queuePage sends the room's static page: the same bytes for every visitor.
 func (e *Edge) queuePage(w http.ResponseWriter, q *request, rm *room, cacheControl string) {
 	h := w.Header()
-	h.Set("Cache-Control", cacheControl)
-	h.Set(stateHeader, "queue")
-	h.Set("X-Robots-Tag", "noindex")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Security-Policy", rm.page.CSP)
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	ourOwn(h, cacheControl)
+	html(h, rm.page.CSP)
 	h.Add("Vary", "Accept-Encoding")
 	body := rm.page.Body
 	if takesGzip(q.Header.Get("Accept-Encoding")) {
@@ -40,6 +35,21 @@ func (e *Edge) queuePage(w http.ResponseWriter, q *request, rm *room, cacheContr
 	if q.Method != http.MethodHead {
 		_, _ = w.Write(body)
 	}
+}
+
+// ourOwn marks an answer as the edge's own: nothing for search engines, nothing to be guessed at.
+func ourOwn(h http.Header, cacheControl string) {
+	h.Set("Cache-Control", cacheControl)
+	h.Set(stateHeader, "queue")
+	h.Set("X-Robots-Tag", "noindex")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// html marks a page, with the policy that names its inline parts.
+func html(h http.Header, csp string) {
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", csp)
+	h.Set("Referrer-Policy", "no-referrer")
 }
 
 func takesGzip(accept string) bool {
@@ -69,13 +79,8 @@ func (e *Edge) waitPage(w http.ResponseWriter, q *request, rm *room) {
 		view.State, view.Reason = string(s.Mode), s.Reason
 	}
 	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set(stateHeader, "queue")
-	h.Set("X-Robots-Tag", "noindex")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Security-Policy", web.PlainCSP())
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	ourOwn(h, "no-store")
+	html(h, web.PlainCSP())
 	if view.Refresh > 0 {
 		h.Set("Refresh", strconv.Itoa(view.Refresh))
 	}

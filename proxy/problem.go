@@ -55,10 +55,7 @@ func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, rm *room, status i
 		w.Header().Set("Connection", "close") // the body that nobody reads
 	}
 	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set(stateHeader, "queue")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Robots-Tag", "noindex")
+	ourOwn(h, "no-store")
 	h.Add("Vary", "Accept")
 	if retrySlugs[slug] {
 		h.Set("Retry-After", retryAfter())
@@ -71,8 +68,7 @@ func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, rm *room, status i
 				view.Retry, view.Refresh = rm.Entry, 15+rand.IntN(16)
 			}
 		}
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", web.PlainCSP())
+		html(h, web.PlainCSP())
 		w.WriteHeader(status)
 		_, _ = w.Write(web.Error(view))
 		return

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -19,13 +18,9 @@ func checkCommand() *cobra.Command {
 	}
 	path := configFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := needConfig(c, *path); err != nil {
-			return err
-		}
-		cfg, err := config.Load(*path, os.Environ())
+		cfg, err := loadConfig(c, *path)
 		if err != nil {
-			fmt.Fprintln(c.ErrOrStderr(), err)
-			return errSaid
+			return err
 		}
 		for _, w := range config.Warnings(cfg) {
 			fmt.Fprintln(c.ErrOrStderr(), "warning: "+w)

@@ -18,11 +18,17 @@ func configFlag(c *cobra.Command) *string {
 	return path
 }
 
-func needConfig(c *cobra.Command, path string) error {
+// loadConfig reads the file that a command was given, and tells what is wrong with it.
+func loadConfig(c *cobra.Command, path string) (*config.Config, error) {
 	if path == "" {
-		return fmt.Errorf("%w: --config FILE is needed; see %s --help", errUsage, c.CommandPath())
+		return nil, fmt.Errorf("%w: --config FILE is needed; see %s --help", errUsage, c.CommandPath())
 	}
-	return nil
+	cfg, err := config.Load(path, os.Environ())
+	if err != nil {
+		fmt.Fprintln(c.ErrOrStderr(), err)
+		return nil, errSaid
+	}
+	return cfg, nil
 }
 
 func serveCommand() *cobra.Command {
@@ -36,13 +42,9 @@ func serveCommand() *cobra.Command {
 	}
 	path := configFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := needConfig(c, *path); err != nil {
-			return err
-		}
-		cfg, err := config.Load(*path, os.Environ())
+		cfg, err := loadConfig(c, *path)
 		if err != nil {
-			fmt.Fprintln(c.ErrOrStderr(), err)
-			return errSaid
+			return err
 		}
 		level := new(slog.LevelVar)
 		log := newLogger(c.ErrOrStderr(), cfg.Log, level)
