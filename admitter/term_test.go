@@ -245,6 +245,11 @@ func TestAdmitter_LosesItsTermWhenTheLeaseCannotBeRenewed(t *testing.T) {
 	if len(line.admitted) != 1 {
 		t.Errorf("%d admitted, want the 1 of before", len(line.admitted))
 	}
+	a.speed.perSecond = 77 // of the tenure before
+	line.before = nil
+	if err := a.turn(t.Context()); err != nil || a.speed.perSecond != 1000 {
+		t.Errorf("turn = %v, speed %v; want the new tenure to begin with the rate of 1000/s", err, a.speed.perSecond)
+	}
 }
 
 func TestAdmitter_SignsNobodyItCannotSignFor(t *testing.T) {

@@ -41,6 +41,7 @@ type Line struct {
 	served     atomic.Int64 // highest score that this node has seen admitted
 	snapshot   atomic.Pointer[Snapshot]
 	read       atomic.Int64 // when Redis last answered the refresh, ns of the node's clock since start
+	failing    atomic.Bool  // the last refresh failed
 	started    time.Time
 
 	visits   batcher
@@ -85,10 +86,17 @@ func (l *Line) Now() time.Time { return l.clock.Now() }
 // Snapshot is the room as the leader last described it; nil before the first reading or before there was a leader.
 func (l *Line) Snapshot() *Snapshot { return l.snapshot.Load() }
 
-// Away tells whether Redis has stopped answering this node.
-func (l *Line) Away() bool {
-	return time.Since(l.started)-time.Duration(l.read.Load()) > l.cfg.Stale
+// Away tells whether Redis has stopped answering this node. A process that was paused does not know until it has tried.
+func (l *Line) Away() bool { return l.failing.Load() && l.unread() > l.cfg.Stale }
+
+// unread is how long this node has not heard from Redis.
+func (l *Line) unread() time.Duration {
+	return time.Since(l.started) - time.Duration(l.read.Load())
 }
+
+// paused tells whether the snapshot is old although nothing failed: the process was stopped for a while, and what it
+// remembers is of before.
+func (l *Line) paused() bool { return !l.failing.Load() && l.unread() > 4*l.cfg.Refresh }
 
 // Age is how old the snapshot is; the node's uptime if there is none.
 func (l *Line) Age() time.Duration {
@@ -174,8 +182,9 @@ func (l *Line) every(ctx context.Context, interval time.Duration, name string, w
 func (l *Line) refreshOrOpen(ctx context.Context) error {
 	err := l.refresh(ctx)
 	if errors.Is(err, ErrGeneration) {
-		return l.Open(ctx)
+		err = l.Open(ctx)
 	}
+	l.failing.Store(err != nil)
 	return err
 }
 

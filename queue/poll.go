@@ -35,7 +35,8 @@ type Report struct {
 	Grant     *Grant        // the admission, if admitted
 }
 
-// Poll answers from memory where it can, and asks Redis only when the turn of p has come or there is no snapshot yet. It
+// Poll answers from memory where it can, and asks Redis only when the turn of p has come or there is no snapshot that
+// can be trusted. It
 // marks p as present. Nothing is lost by an error: the place stays as it is.
 func (l *Line) Poll(ctx context.Context, p Place) (Report, error) {
 	s := l.snapshot.Load()
@@ -44,7 +45,7 @@ func (l *Line) Poll(ctx context.Context, p Place) (Report, error) {
 		return Report{State: Expired, Place: p, Ahead: -1}, nil
 	case l.Away():
 		return l.hold(s, p), nil
-	case s != nil && !s.Reached(p.Score()) && p.Score() > l.served.Load():
+	case s != nil && !s.Reached(p.Score()) && p.Score() > l.served.Load() && !l.paused():
 		ahead := l.shown.clamp(p, s.Ahead(p.Score()), false)
 		return l.report(s, p, ahead), nil
 	}

@@ -210,11 +210,12 @@ func TestTurn_SessionLengthenedWithoutRedisIsWrittenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.read.Store(-1 << 62) // Redis has not answered for years
+		l.failing.Store(true)
 		alone, err := l.Renew(t.Context(), sessionOf(*turn.Grant), time.Hour, 2*time.Hour)
 		if left := alone.Expires.Sub(l.Now()); err != nil || left < 59*time.Minute || alone.Token != "" {
 			t.Fatalf("Renew without Redis = %+v, %v; want an hour from now, to be signed", alone, err)
 		}
-		l.read.Store(1 << 62)
+		l.failing.Store(false)
 		rdb.ZRem(t.Context(), l.k.active, places[0].ID) // its old end has passed meanwhile
 		if err := l.settle(t.Context()); err != nil {
 			t.Fatal(err)
@@ -264,6 +265,24 @@ func TestTurn_AdmittedAtOnceIsNeverToldToWait(t *testing.T) {
 		report, err := l.Poll(t.Context(), turn.Place) // before the next snapshot
 		if err != nil || report.State != Admitted {
 			t.Errorf("the poll after it: %s, %v; want admitted", report.State, err)
+		}
+	})
+}
+
+func TestTurn_NodeThatWasPausedAsksBeforeItTells(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l, d, places := waiting(t, rdb, 10)
+		other := node(t, rdb, l.Room(), Config{})
+		d.publish(l, other)
+		for range 5 {
+			d.admit(1)
+		}
+		if r, err := l.Poll(t.Context(), places[9]); err != nil || r.Ahead != 9 {
+			t.Fatalf("from the snapshot of before: %d ahead, %v; want 9, or the test proves nothing", r.Ahead, err)
+		}
+		other.read.Store(-1 << 62) // it has just been continued
+		if r, err := other.Poll(t.Context(), places[9]); err != nil || r.Ahead != 4 || r.State != Waiting {
+			t.Errorf("a node that was paused: %+v, %v; want 4 ahead", r, err)
 		}
 	})
 }

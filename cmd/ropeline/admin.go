@@ -97,7 +97,12 @@ type roomView struct {
 
 func (n *node) listRooms(w http.ResponseWriter, _ *http.Request) {
 	cfg := n.cfg.Load()
-	view := roomsView{Version: versionText(), Redis: n.store.what, Config: configView{Hash: cfg.Hash(), NeedsRestart: []string{}}}
+	view := roomsView{Version: versionText(), Redis: "not connected yet", Config: configView{Hash: cfg.Hash(), NeedsRestart: []string{}}}
+	if !n.serving.Load() {
+		writeView(w, view)
+		return
+	}
+	view.Redis = n.store.what
 	if n.watcher != nil {
 		status := n.watcher.Status()
 		view.Config.Hash, view.Config.LoadedAt = status.Hash, status.LastLoaded.UTC().Format(time.RFC3339)
@@ -112,6 +117,10 @@ func (n *node) listRooms(w http.ResponseWriter, _ *http.Request) {
 		view.Rooms = append(view.Rooms, rm.view())
 	}
 	slices.SortFunc(view.Rooms, func(a, b roomView) int { return strings.Compare(a.ID, b.ID) })
+	writeView(w, view)
+}
+
+func writeView(w http.ResponseWriter, view roomsView) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	out := json.NewEncoder(w)

@@ -48,6 +48,8 @@ type node struct {
 	serving  atomic.Bool
 
 	listener, adminListener net.Listener
+	adminServer             *http.Server
+	adminEnded              chan error
 }
 
 // newNode builds a node. It returns once joins can be answered, with its listeners open: that is, it waits for Redis until
@@ -72,7 +74,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 }
 
 func (n *node) open(ctx context.Context, cfg *config.Config) (err error) {
-	if n.adminListener, err = net.Listen("tcp", cfg.AdminListen); err != nil {
+	if err := n.openAdmin(cfg.AdminListen); err != nil {
 		return fmt.Errorf("admin_listen: %w", err)
 	}
 	redis.SetLogger(redisLog{n.log})
@@ -95,6 +97,17 @@ func (n *node) open(ctx context.Context, cfg *config.Config) (err error) {
 	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	return nil
+}
+
+// openAdmin serves the admin listener from the beginning: it also tells that the node waits for Redis.
+func (n *node) openAdmin(address string) (err error) {
+	if n.adminListener, err = net.Listen("tcp", address); err != nil {
+		return err
+	}
+	n.adminServer = &http.Server{Handler: n.admin(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	n.adminEnded = make(chan error, 1)
+	go func() { n.adminEnded <- n.adminServer.Serve(n.adminListener) }()
 	return nil
 }
 
@@ -149,7 +162,6 @@ func (n *node) run(ctx context.Context) error {
 			n.log.Warn("upgraded connections cut", "err", err)
 		}
 	})
-	admin := &http.Server{Handler: n.admin(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	n.serving.Store(true)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.keys.run(ctx) })
@@ -158,21 +170,21 @@ func (n *node) run(ctx context.Context) error {
 	}
 	group.Go(func() error { return server.Serve(n.listener) })
 	group.Go(func() error {
-		if err := admin.Serve(n.adminListener); !errors.Is(err, http.ErrServerClosed) {
+		if err := <-n.adminEnded; !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("admin: %w", err)
 		}
 		return nil
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		n.drain(server, admin, cfg.ShutdownGrace)
+		n.drain(server, cfg.ShutdownGrace)
 		return nil
 	})
 	n.log.Info("serving", "listen", n.addr(), "admin", n.adminListener.Addr().String(), "redis", n.store.what, "version", versionText())
 	return group.Wait()
 }
 
-func (n *node) drain(server *proxy.Server, admin *http.Server, grace time.Duration) {
+func (n *node) drain(server *proxy.Server, grace time.Duration) {
 	n.draining.Store(true)
 	n.log.Info("draining", "grace", grace)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
@@ -184,7 +196,7 @@ func (n *node) drain(server *proxy.Server, admin *http.Server, grace time.Durati
 		n.log.Warn("requests cut at the end of shutdown_grace", "err", err)
 	}
 	n.stopRooms()
-	_ = admin.Shutdown(ctx)
+	_ = n.adminServer.Shutdown(ctx)
 }
 
 func (n *node) stopRooms() {
@@ -203,10 +215,11 @@ func (n *node) running() []*room {
 // close gives back what open took.
 func (n *node) close() {
 	n.stopRooms()
-	for _, l := range []net.Listener{n.listener, n.adminListener} {
-		if l != nil {
-			_ = l.Close()
-		}
+	if n.listener != nil {
+		_ = n.listener.Close()
+	}
+	if n.adminServer != nil {
+		_ = n.adminServer.Close()
 	}
 	if n.store != nil {
 		n.store.close()

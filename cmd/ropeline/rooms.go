@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"sync/atomic"
 
 	"ropeline/admitter"
@@ -91,6 +93,7 @@ func (n *node) reload(ctx context.Context, cfg *config.Config) {
 	for _, rm := range n.running() {
 		known[rm.line.Room()] = rm
 	}
+	var added []string
 	for _, r := range cfg.Rooms {
 		if rm := known[r.ID]; rm != nil {
 			rm.cfg.Store(&r)
@@ -102,19 +105,15 @@ func (n *node) reload(ctx context.Context, cfg *config.Config) {
 			n.log.Warn("the new room's line opens when Redis is back", "room", r.ID, "err", err)
 		}
 		rm.start(n.log)
+		added = append(added, r.ID)
 		n.log.Info("room added", "room", r.ID)
 	}
 	if err := n.applySite(cfg); err != nil {
+		n.removeRooms(added)
 		n.badConfig(err)
 		return
 	}
-	for id, rm := range known { // no request finds it any more
-		n.mu.Lock()
-		delete(n.rooms, id)
-		n.mu.Unlock()
-		rm.stop()
-		n.log.Info("room removed", "room", id)
-	}
+	n.removeRooms(slices.Collect(maps.Keys(known))) // no request finds them any more
 	n.restart.Store(&waits)
 	n.metrics.reloaded(true)
 	n.log.Info("configuration read anew", "hash", cfg.Hash(), "rooms", len(cfg.Rooms))
@@ -123,6 +122,17 @@ func (n *node) reload(ctx context.Context, cfg *config.Config) {
 	}
 	for _, w := range config.Warnings(cfg) {
 		n.log.Warn("configuration", "warning", w)
+	}
+}
+
+func (n *node) removeRooms(ids []string) {
+	for _, id := range ids {
+		n.mu.Lock()
+		rm := n.rooms[id]
+		delete(n.rooms, id)
+		n.mu.Unlock()
+		rm.stop()
+		n.log.Info("room removed", "room", id)
 	}
 }
 

@@ -59,7 +59,10 @@ func serve(ctx context.Context, cfg *config.Config, path string, log *slog.Logge
 		log.Warn("configuration", "warning", w)
 	}
 	n, err := newNode(ctx, cfg, log)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // told to stop before Redis was there
+	case err != nil:
 		return err
 	}
 	defer n.close()

@@ -68,7 +68,12 @@ func (c *Cluster) join(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for i, n := range c.nodes {
-		if err := c.introduce(ctx, i, n); err != nil {
+		if err := settle(ctx, i, n); err != nil {
+			return err
+		}
+	}
+	for i, n := range c.nodes {
+		if err := introduce(ctx, n, c.nodes[i+1:]); err != nil {
 			return err
 		}
 	}
@@ -84,18 +89,22 @@ func (c *Cluster) join(ctx context.Context) error {
 	return eventually(ctx, c.nodes[0].current(), func() error { return writable(ctx, rdb) })
 }
 
-// introduce gives node i its epoch, so that no two need to settle who is older, its slots, and its peers.
-func (c *Cluster) introduce(ctx context.Context, i int, n *Server) error {
+// settle gives node i its epoch, so that no two need to settle who is older, and its slots. A node that has met another
+// takes no epoch any more.
+func settle(ctx context.Context, i int, n *Server) error {
 	rdb := n.Client()
 	defer rdb.Close()
 	if err := rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 		return err
 	}
 	first, next := i*clusterSlots/clusterNodes, (i+1)*clusterSlots/clusterNodes
-	if err := rdb.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
-		return err
-	}
-	for _, peer := range c.nodes[i+1:] {
+	return rdb.ClusterAddSlotsRange(ctx, first, next-1).Err()
+}
+
+func introduce(ctx context.Context, n *Server, peers []*Server) error {
+	rdb := n.Client()
+	defer rdb.Close()
+	for _, peer := range peers {
 		host, port, err := net.SplitHostPort(peer.Addr())
 		if err != nil {
 			return err
