@@ -3,8 +3,15 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ropeline/admitter"
+	"ropeline/proxy"
+	"ropeline/queue"
 )
 
 func TestCommand_HelpVersionAndUsage(t *testing.T) {
@@ -135,5 +142,35 @@ func TestDemo_RunsWithNothingInstalledAndEnds(t *testing.T) {
 				t.Logf("it said:\n%s%s", r.out, r.errout)
 			}
 		})
+	}
+}
+
+// TestAlerts_NameMetricsThatExist holds the alerts that ship with the program against it.
+func TestAlerts_NameMetricsThatExist(t *testing.T) {
+	rules, err := os.ReadFile("../../deploy/prometheus-rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	newNodeMetrics(registry)
+	queue.NewMetrics(registry)
+	admitter.NewMetrics(registry)
+	proxy.New(nil, proxy.Config{Metrics: registry})
+	described := make(chan *prometheus.Desc, 1000)
+	registry.Describe(described)
+	close(described)
+	known := map[string]bool{}
+	for d := range described {
+		name, _, _ := strings.Cut(strings.TrimPrefix(d.String(), `Desc{fqName: "`), `"`)
+		known[name] = true
+	}
+	named := regexp.MustCompile(`ropeline_[a-z_]+`).FindAllString(string(rules), -1)
+	for _, name := range named {
+		if !known[strings.TrimSuffix(name, "_bucket")] {
+			t.Errorf("the alerts name %s, which no part of the program measures", name)
+		}
+	}
+	if len(named) < 6 {
+		t.Errorf("only %d metrics named: the test proves nothing", len(named))
 	}
 }

@@ -84,6 +84,9 @@ func (n *node) open(ctx context.Context, cfg *config.Config) (err error) {
 	if err := n.untilRedis(ctx, "signing keys", func() error { return n.keys.load(ctx, n.store, cfg.Signing) }); err != nil {
 		return err
 	}
+	for _, w := range n.store.warnings(ctx) {
+		n.log.Warn("redis", "warning", w)
+	}
 	for _, r := range cfg.Rooms {
 		rm := n.addRoom(r)
 		if err := n.untilRedis(ctx, "room "+r.ID, func() error { return rm.line.Open(ctx) }); err != nil {

@@ -69,6 +69,22 @@ func connect(target, what string, stop func()) (*store, error) {
 	return &store{UniversalClient: redis.NewUniversalClient(options), what: what, stop: stop}, nil
 }
 
+// warnings says what is unwise about the Redis behind the store: one that may throw keys away when its memory is full takes
+// a whole line with them. A Redis that doesn't tell is passed over.
+func (s *store) warnings(ctx context.Context) []string {
+	info, err := s.Info(ctx, "memory").Result()
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(info) {
+		policy, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:")
+		if found && policy != "noeviction" {
+			return []string{"maxmemory-policy is " + policy + ": when its memory is full Redis throws lines and sessions away; set noeviction"}
+		}
+	}
+	return nil
+}
+
 // close ends the connections and what was started here.
 func (s *store) close() {
 	_ = s.Close()
