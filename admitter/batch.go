@@ -33,7 +33,7 @@ func (a *Admitter) admit(ctx context.Context, s Settings, v queue.View) (moved, 
 		if err != nil || len(heads) == 0 {
 			return done, err
 		}
-		present, absent := split(heads, want-done.admitted)
+		present, absent := split(heads, want-done.admitted, v.Amnesty)
 		grants, err := a.grants(s, present, v.Now.Add(a.cfg.Now().Sub(began)))
 		if err != nil {
 			return done, err
@@ -57,13 +57,14 @@ func (a *Admitter) admit(ctx context.Context, s Settings, v queue.View) (moved, 
 	return done, nil
 }
 
-// split picks up to want present places in line order, and the absent ones before the last of them.
-func split(heads []queue.Candidate, want int) (present, absent []queue.Place) {
+// split picks up to want present places in line order, and the absent ones before the last of them. With amnesty
+// everybody is present.
+func split(heads []queue.Candidate, want int, amnesty bool) (present, absent []queue.Place) {
 	for _, h := range heads {
 		switch {
 		case len(present) == want:
 			return present, absent
-		case h.Present:
+		case h.Present || amnesty:
 			present = append(present, h.Place)
 		default:
 			absent = append(absent, h.Place)

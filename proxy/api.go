@@ -142,7 +142,7 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// answer is what joins and polls say.
+// placeAnswer is what joins and polls say.
 type placeAnswer struct {
 	QueueID     string     `json:"queueId,omitempty"` // absent only from an admission without Redis
 	State       string     `json:"state"`
@@ -214,13 +214,10 @@ func (e *Edge) join(w http.ResponseWriter, q *request, rm *room) {
 
 // joinOutage is the visit of somebody who joins while Redis is away, in a room that is open even then.
 func (e *Edge) joinOutage(rm *room, digests []string, err error) *visit {
-	switch {
-	case !errors.Is(err, queue.ErrAway) || !rm.Line.Away():
+	if !errors.Is(err, queue.ErrAway) || !rm.Line.Away() {
 		return nil
-	case len(digests) > 0:
-		return e.outage(rm, digests[0])
 	}
-	return e.outage(rm, "")
+	return e.outage(rm, first(digests))
 }
 
 func joinResult(r queue.Report) queue.State {
@@ -255,8 +252,7 @@ func readJoin(w http.ResponseWriter, r *http.Request) (form bool, queueID, probl
 		return false, "", "bad-request"
 	}
 	r.ContentLength = 0 // read to its end: a refusal need not close the connection
-	switch {
-	case kind == "application/x-www-form-urlencoded" || kind == "multipart/form-data":
+	if kind == "application/x-www-form-urlencoded" || kind == "multipart/form-data" {
 		return true, "", ""
 	}
 	queueID, err = parseJoin(body)

@@ -497,7 +497,8 @@ func TestAPI_RedisAway(t *testing.T) {
 	if s.State != "holding" {
 		t.Errorf("status %+v, want holding", s)
 	}
-	in.do("DELETE", in.api("/queue/me"), "").problem(503, "redis-away")
+	waiting.do("DELETE", waiting.api("/queue/me"), "").problem(503, "redis-away") // the place stays what it was
+	in.do("DELETE", in.api("/queue/me"), "").want(204)                            // the session ends here, and in Redis later
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

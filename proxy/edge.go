@@ -192,14 +192,9 @@ type request struct {
 
 // pass sends a request on; rm is its room, nil if it has none.
 func (q *request) pass(to *url.URL, rm *room) pass {
-	id := ""
-	if rm != nil {
-		id = rm.id()
-	}
 	return pass{
 		Target: to, RawPath: q.rawPath, RawQuery: q.rawQuery, Client: q.client,
 		OnError: func(w http.ResponseWriter, r *http.Request, status int, slug string) {
-			q.edge.metrics.refusal(id, slug)
 			q.edge.refuse(w, r, rm, status, slug, upstreamDetails[slug])
 		},
 	}

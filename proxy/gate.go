@@ -204,10 +204,7 @@ func (e *Edge) atOnce(q *request, rm *room) *visit {
 		return nil
 	}
 	if rm.Line.Away() {
-		if len(digests) > 0 {
-			return e.outage(rm, digests[0])
-		}
-		return e.outage(rm, "")
+		return e.outage(rm, first(digests))
 	}
 	snap := rm.Line.Snapshot()
 	if snap == nil || !snap.Spare(rm.Line.Now()) || rm.noRoom.Load() == snap {
@@ -234,6 +231,14 @@ func visitorOf(p queue.Place) string {
 		return p.Digest
 	}
 	return p.ID
+}
+
+// first is the digest that names the customer, "" for nobody.
+func first(digests []string) string {
+	if len(digests) == 0 {
+		return ""
+	}
+	return digests[0]
 }
 
 // outage lets a visitor in with a marked token while Redis is away, where the organizer said so and the room was open when
@@ -307,6 +312,9 @@ func (e *Edge) answered(res *http.Response, q *request, v *visit) {
 		e.metrics.ended(v.room.id(), "upstream")
 		v.fresh = false
 	case "extend":
+		if left := v.Expires.Sub(v.room.Line.Now()); left > v.room.Session*9/10 {
+			break // it has just been lengthened: one call for a tenth of a session, however often the site says so
+		}
 		if longer, err := e.lengthen(q.Context(), v, v.room.Session, v.room.SessionMax); err == nil {
 			v = longer
 		}
@@ -357,6 +365,11 @@ func navigation(r *http.Request) bool {
 			return false
 		}
 	}
+	return wantsPage(r)
+}
+
+// wantsPage reports whether a person looks at the answer: to a navigation, or to a form.
+func wantsPage(r *http.Request) bool {
 	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
 		return mode == "navigate"
 	}

@@ -30,7 +30,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"room", "state"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ropeline_proxy_refusals_total",
-			Help: "Requests without a valid access token, and upstreams without an answer. reason: missing, malformed, wrong_type, unknown_key, bad_signature, wrong_issuer, wrong_room, too_long, not_yet, expired, other_customer, internal; upstream-down, upstream-timeout, request-timeout, too-large, bad-request.",
+			Help: "Requests refused. reason: of those without a valid access token missing, malformed, wrong_type, unknown_key, bad_signature, wrong_issuer, wrong_room, too_long, not_yet, expired, other_customer, internal; of others the slug of their problem, see docs/api.md: room-unknown, no-place, place-unknown, not-found, identity-required, cross-origin, room-closed, bad-request, bad-target, ambiguous-path, method-not-allowed, expectation-failed, request-timeout, too-large, redis-away, line-full, upstream-down, upstream-timeout.",
 		}, []string{"room", "reason"}),
 		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ropeline_proxy_left_total",

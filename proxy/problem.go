@@ -49,10 +49,18 @@ var titles = map[string]string{
 // retrySlugs are the problems that pass by themselves: their answers say when to try again.
 var retrySlugs = map[string]bool{"redis-away": true, "line-full": true, "upstream-down": true, "upstream-timeout": true}
 
-// refuse answers with a problem: a page to a browser that navigates, problem+json to anything else.
+// refuse answers with a problem: a page to a person, problem+json to anything else and to whoever was not admitted (a
+// person who is not gets the queue page instead of it).
 func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, rm *room, status int, slug, detail string) {
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // the body that nobody reads
+	}
+	if slug != "not-admitted" { // which the gate counts by its reason
+		id := ""
+		if rm != nil {
+			id = rm.id()
+		}
+		e.metrics.refusal(id, slug)
 	}
 	h := w.Header()
 	ourOwn(h, "no-store")
@@ -60,7 +68,7 @@ func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, rm *room, status i
 	if retrySlugs[slug] {
 		h.Set("Retry-After", retryAfter())
 	}
-	if navigation(r) {
+	if slug != "not-admitted" && wantsPage(r) {
 		view := web.ErrorView{Status: status, Problem: slug}
 		if rm != nil {
 			view.Room, view.Languages = rm.Title, rm.Languages

@@ -17,9 +17,10 @@ type View struct {
 	Active      int
 	Provisional int // of Active
 	Waiting     int
-	Budget      float64 // how many may be admitted now, with fractions; 0 unless the room is open
+	Budget      float64 // how many may be admitted now, with fractions; 0 unless the room is open, and just after an outage
 	Serving     int64   // highest score whose turn has come
 	Highest     int64   // last number given
+	Amnesty     bool    // everybody in line counts as present: nobody looked for a while, so nobody's presence is known
 }
 
 // Candidate is a place near the head of the line.
@@ -38,19 +39,23 @@ func (l *Line) Look(ctx context.Context, term int64, s Settings) (View, error) {
 			opens = s.OpensAt.UnixMilli()
 		}
 		a, err := l.call(ctx, "look", lookScript, l.k.with(), generation, term, string(s.Mode),
-			strconv.FormatFloat(s.Rate, 'f', -1, 64), s.Limit, opens, s.Claim.Milliseconds(), s.Session.Milliseconds()).Slice()
+			strconv.FormatFloat(s.Rate, 'f', -1, 64), s.Limit, opens, s.Claim.Milliseconds(), s.Session.Milliseconds(),
+			leastPatience.Milliseconds()).Slice()
 		if err != nil {
 			return err
 		}
-		if len(a) != 7 {
-			return fmt.Errorf("look in room %s: %d values, 7 are needed", l.room, len(a))
+		if len(a) != 8 {
+			return fmt.Errorf("look in room %s: %d values, 8 are needed", l.room, len(a))
 		}
 		v = View{
 			Now: time.UnixMilli(a[0].(int64)), Active: int(a[1].(int64)), Provisional: int(a[2].(int64)),
-			Waiting: int(a[3].(int64)), Highest: a[6].(int64),
+			Waiting: int(a[3].(int64)), Highest: a[6].(int64), Amnesty: a[7].(int64) == 1,
 		}
 		if v.Budget, err = strconv.ParseFloat(a[4].(string), 64); err != nil {
 			return fmt.Errorf("look in room %s: budget: %w", l.room, err)
+		}
+		if l.calm() {
+			v.Budget = 0
 		}
 		v.Serving, err = strconv.ParseInt(a[5].(string), 10, 64)
 		return err
@@ -60,11 +65,13 @@ func (l *Line) Look(ctx context.Context, term int64, s Settings) (View, error) {
 
 // Candidates returns up to n places in line order, beginning at rank from, and whether their visitors are present at now.
 func (l *Line) Candidates(ctx context.Context, from, n int, now time.Time) ([]Candidate, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
-	defer cancel()
-	heads, err := l.rdb.ZRangeWithScores(ctx, l.k.line, int64(from), int64(from+n-1)).Result()
-	if err := refusal(err); err != nil {
-		return nil, fmt.Errorf("heads of room %s: %w", l.room, err)
+	var heads []redis.Z
+	err := l.reading(ctx, "heads", func(ctx context.Context) (err error) {
+		heads, err = l.rdb.ZRangeWithScores(ctx, l.k.line, int64(from), int64(from+n-1)).Result()
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	list := make([]Candidate, len(heads))
 	span := map[int64]*bits{} // by generation
@@ -87,8 +94,8 @@ func (l *Line) Candidates(ctx context.Context, from, n int, now time.Time) ([]Ca
 	if len(span) == 0 {
 		return nil, nil
 	}
-	if _, err := pipe.Exec(ctx); refusal(err) != nil {
-		return nil, fmt.Errorf("presence in room %s: %w", l.room, refusal(err))
+	if err := l.reading(ctx, "presence", func(ctx context.Context) error { _, err := pipe.Exec(ctx); return err }); err != nil {
+		return nil, err
 	}
 	for i := range list {
 		list[i].Present = span[list[i].Generation].has(list[i].Number)
@@ -131,7 +138,7 @@ func (l *Line) Admit(ctx context.Context, term int64, batch string, claim time.D
 	keys := make([]string, 0, len(l.k.stateToBatch)+len(grants))
 	keys = append(keys, l.k.stateToBatch...)
 	args := make([]any, 0, 5+3*len(grants)+2*len(absent))
-	args = append(args, l.generation.Load(), term, batch, claim.Milliseconds(), len(grants))
+	args = append(args, l.era.Load().generation, term, batch, claim.Milliseconds(), len(grants))
 	for _, g := range grants {
 		r := record{
 			ends: g.Expires.UnixMilli(), issued: g.Issued.UnixMilli(), start: g.Started.UnixMilli(),
@@ -155,8 +162,6 @@ const denseMarks, sparseMarks = 256, 128
 
 // Marks samples the line, which holds waiting places: the first ranks one by one, then equally spaced ones, then the last.
 func (l *Line) Marks(ctx context.Context, waiting int) ([]Mark, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
-	defer cancel()
 	pipe := l.rdb.Pipeline()
 	ranks := []int{}
 	cmds := []*redis.ZSliceCmd{pipe.ZRangeWithScores(ctx, l.k.line, 0, denseMarks-1)}
@@ -168,8 +173,8 @@ func (l *Line) Marks(ctx context.Context, waiting int) ([]Mark, error) {
 		ranks = append(ranks, rank)
 		cmds = append(cmds, pipe.ZRangeWithScores(ctx, l.k.line, int64(rank), int64(rank)))
 	}
-	if _, err := pipe.Exec(ctx); refusal(err) != nil {
-		return nil, fmt.Errorf("marks of room %s: %w", l.room, refusal(err))
+	if err := l.reading(ctx, "marks", func(ctx context.Context) error { _, err := pipe.Exec(ctx); return err }); err != nil {
+		return nil, err
 	}
 	marks := []Mark{}
 	for rank, z := range cmds[0].Val() {

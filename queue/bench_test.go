@@ -12,7 +12,7 @@ import (
 func BenchmarkPoll(b *testing.B) {
 	l := New(redistest.Embedded(b), roomName(), Config{})
 	l.read.Store(1 << 62)
-	l.generation.Store(1)
+	l.adopt(1)
 	l.shown.reset(1)
 	s := &Snapshot{Generation: 1, Mode: Open, Rate: 100, Limit: 5000, Waiting: 2_000_000}
 	for i := range denseMarks + sparseMarks {

@@ -28,13 +28,17 @@ func (c *Clock) Now() time.Time {
 	return c.redis.Add(local.Sub(c.local))
 }
 
-// set notes that Redis said millis in an answer to a request that went out at sent: the instant half way is taken.
+// set notes that Redis said millis in an answer to a request that went out at sent: the instant half way is taken. An answer
+// that took long says little and is passed over while a better one is fresh.
 func (c *Clock) set(millis int64, sent time.Time) {
 	got := c.nodeNow()
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got.Sub(sent) > 200*time.Millisecond && got.Sub(c.local) < time.Minute && !c.redis.IsZero() {
+		return
+	}
 	c.local = sent.Add(got.Sub(sent) / 2)
 	c.redis = time.UnixMilli(millis)
-	c.mu.Unlock()
 }
 
 func (c *Clock) nodeNow() time.Time {

@@ -17,7 +17,8 @@ type goneSet struct {
 	version int64
 	shared  map[string]struct{}
 	own     map[string]time.Time // until when it matters
-	changed chan struct{}        // closed and replaced whenever something was added
+	swept   time.Time
+	changed chan struct{} // closed and replaced whenever something was added
 }
 
 func newGoneSet() *goneSet {
@@ -35,13 +36,7 @@ func (g *goneSet) has(id string) bool {
 func (g *goneSet) add(id string, until, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.own)%1024 == 1023 {
-		for id, until := range g.own {
-			if until.Before(now) {
-				delete(g.own, id)
-			}
-		}
-	}
+	g.sweep(now)
 	g.own[id] = until
 	g.announce()
 }
@@ -60,12 +55,21 @@ func (g *goneSet) replace(version int64, ids []string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.version, g.shared = version, shared
+	g.sweep(now)
+	g.announce()
+}
+
+// sweep forgets what matters no more, at most every ten seconds.
+func (g *goneSet) sweep(now time.Time) {
+	if now.Sub(g.swept) < 10*time.Second {
+		return
+	}
+	g.swept = now
 	for id, until := range g.own {
 		if until.Before(now) {
 			delete(g.own, id)
 		}
 	}
-	g.announce()
 }
 
 func (g *goneSet) announce() {
@@ -91,13 +95,15 @@ func (l *Line) readEnded(ctx context.Context, version int64) error {
 	if same {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
-	defer cancel()
 	now := l.clock.Now()
-	ids, err := l.rdb.ZRangeByScore(ctx, l.k.ended, &redis.ZRangeBy{
-		Min: strconv.FormatInt(now.UnixMilli()-leewayMillis, 10), Max: "+inf",
-	}).Result()
-	if err := refusal(err); err != nil {
+	var ids []string
+	err := l.reading(ctx, "ended", func(ctx context.Context) (err error) {
+		ids, err = l.rdb.ZRangeByScore(ctx, l.k.ended, &redis.ZRangeBy{
+			Min: strconv.FormatInt(now.UnixMilli()-leewayMillis, 10), Max: "+inf",
+		}).Result()
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	l.gone.replace(version, ids, now)

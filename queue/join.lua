@@ -3,7 +3,7 @@
 --           token:<new id>, token:<old id>, used:<generation of old>, here:<generation of old>:<window> (those of the new
 --           place repeated where there is no old one)
 -- ARGV      generation, highest number the node has seen, most that may wait (0 = no bound), 1 if this batch may have
---           run before, number of visits; then for each: kind, new id, old id or '', old score, digest or ''
+--           run before, 1 if nobody may be admitted at once, number of visits; then for each: kind, new id, old id or '', old score, digest or ''
 --           kinds: j = join, a = ask after an old place, e = enter at once or not at all
 -- Returns for each visit {code, place id, score, more}: W waiting (more = how many are ahead), A admitted (more = the
 -- record), E the place is used up, C closed, F the line is full, N no room to enter at once, R the customer's place has
@@ -15,7 +15,7 @@ local now = now_ms()
 local gen = tonumber(ARGV[1])
 local base = gen * 268435456
 local most = tonumber(ARGV[3])
-local again = ARGV[4] == '1'
+local again, calm = ARGV[4] == '1', ARGV[5] == '1'
 
 local high = tonumber(ARGV[2])
 if tonumber(redis.call('GET', SEQ) or '0') < high then redis.call('SET', SEQ, text(high)) end
@@ -28,7 +28,7 @@ local joined = false
 local entered = 0 -- the highest score admitted at once
 
 local function spare()
-  if mode ~= 'open' or waiting > 0 or now < tonumber(set[4]) then return false end
+  if calm or mode ~= 'open' or waiting > 0 or now < tonumber(set[4]) then return false end
   if not active then
     active, budget = count_active(now), budget_at(now, rate)
   end
@@ -112,8 +112,8 @@ local function visit(kind, id, old, score, digest, token, oldtoken, used, here)
 end
 
 local answers = {}
-for i = 1, tonumber(ARGV[5]) do
-  local a, k = 5 + (i - 1) * 5, 13 + (i - 1) * 4
+for i = 1, tonumber(ARGV[6]) do
+  local a, k = 6 + (i - 1) * 5, 13 + (i - 1) * 4
   local digest = ARGV[a + 5]
   local answer = visit(ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], tonumber(ARGV[a + 4]), digest,
     KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4])

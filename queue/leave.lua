@@ -21,6 +21,5 @@ if digest ~= '' then
 end
 if ends + LEEWAY <= now then return 0 end
 redis.call('ZREMRANGEBYSCORE', ENDED, '-inf', text(now - LEEWAY))
-redis.call('ZADD', ENDED, text(ends), id)
-redis.call('HINCRBY', STATE, 'ended', 1)
+if redis.call('ZADD', ENDED, text(ends), id) == 1 then redis.call('HINCRBY', STATE, 'ended', 1) end
 return 1

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"ropeline/internal/recent"
 )
 
 // Config tunes a Line. Each field's zero value selects its default.
 type Config struct {
-	Clock      *Clock        // default: one of its own
+	Clock      *Clock        // the room's: Redis's time on its shard; default: one of its own
+	NodeClock  *Clock        // also told Redis's time: the node's, for what belongs to no room; default: none
 	Pace       func() Pace   // bounds of the polls; default: 2 s to 15 s, 5,000 polls per second
 	Refresh    time.Duration // between two readings of the snapshot; default 250 ms
 	Flush      time.Duration // between two flushes of presence; default 1 s
@@ -36,19 +39,26 @@ type Line struct {
 	cfg   Config
 	clock *Clock
 
-	generation atomic.Int64
-	highest    atomic.Int64 // last number this node has seen in the generation
-	served     atomic.Int64 // highest score that this node has seen admitted
-	snapshot   atomic.Pointer[Snapshot]
-	read       atomic.Int64 // when Redis last answered the refresh, ns of the node's clock since start
-	failing    atomic.Bool  // the last refresh failed
-	started    time.Time
+	era       atomic.Pointer[era]
+	served    atomic.Int64 // highest score that this node has seen admitted
+	snapshot  atomic.Pointer[Snapshot]
+	read      atomic.Int64 // when Redis last answered the refresh, ns of the node's clock since start
+	failing   atomic.Bool  // the last refresh failed
+	recovered atomic.Int64 // when one succeeded after a failed one, ns as in read
+	started   time.Time
 
 	visits   batcher
 	presence presence
 	shown    shown
 	gone     *goneSet
 	owed     owed
+	asked    *recent.Cache[string, asked]
+}
+
+// era is a generation as this node knows it.
+type era struct {
+	generation int64
+	highest    atomic.Int64 // last number seen in it
 }
 
 // New returns the line of room, whose id is [a-z0-9-].
@@ -65,8 +75,11 @@ func New(rdb redis.UniversalClient, room string, cfg Config) *Line {
 	if cfg.Pace == nil {
 		cfg.Pace = func() Pace { return Pace{Min: 2 * time.Second, Max: 15 * time.Second, Budget: 5000} }
 	}
-	l := &Line{rdb: rdb, room: room, k: keysOf(room), cfg: cfg, clock: cfg.Clock, started: time.Now(), gone: newGoneSet()}
+	l := &Line{rdb: rdb, room: room, k: keysOf(room), cfg: cfg, clock: cfg.Clock, started: time.Now(), gone: newGoneSet(), asked: recent.New[string, asked](16384)}
+	l.owed.longer, l.owed.ended = map[string]Session{}, map[string]Session{}
 	l.visits.line = l
+	l.era.Store(&era{})
+	l.recovered.Store(-1 << 62)
 	return l
 }
 
@@ -109,7 +122,7 @@ func (l *Line) Age() time.Duration {
 
 // Open makes sure that the room has a generation and reads the first snapshot. Joins can be answered once it returns nil.
 func (l *Line) Open(ctx context.Context) error {
-	generation, err := l.call(ctx, "open", openScript, l.k.with(), l.generation.Load(), generationEpoch).Int64()
+	generation, err := l.call(ctx, "open", openScript, l.k.with(), l.era.Load().generation, generationEpoch).Int64()
 	if err != nil {
 		return err
 	}
@@ -120,15 +133,14 @@ func (l *Line) Open(ctx context.Context) error {
 // adopt moves this node to a newer generation.
 func (l *Line) adopt(generation int64) {
 	for {
-		known := l.generation.Load()
-		if generation <= known {
+		known := l.era.Load()
+		if generation <= known.generation {
 			return
 		}
-		if l.generation.CompareAndSwap(known, generation) {
-			l.highest.Store(0)
+		if l.era.CompareAndSwap(known, &era{generation: generation}) {
 			l.shown.reset(generation)
-			if known != 0 {
-				l.cfg.Logger.Warn("new generation", "room", l.room, "generation", generation, "before", known)
+			if known.generation != 0 {
+				l.cfg.Logger.Warn("new generation", "room", l.room, "generation", generation, "before", known.generation)
 			}
 			return
 		}
@@ -142,7 +154,7 @@ func (l *Line) Run(ctx context.Context) error {
 	wg.Go(func() { l.every(ctx, l.cfg.Flush, "flush", l.flush) })
 	wg.Go(func() { l.every(ctx, l.cfg.Flush, "settle", l.settle) })
 	wg.Wait()
-	l.visits.wait()
+	l.visits.close()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout)
 	defer cancel()
 	if err := errors.Join(l.flush(last), l.settle(last)); err != nil {
@@ -184,8 +196,17 @@ func (l *Line) refreshOrOpen(ctx context.Context) error {
 	if errors.Is(err, ErrGeneration) {
 		err = l.Open(ctx)
 	}
-	l.failing.Store(err != nil)
+	if before := l.failing.Swap(err != nil); before && err == nil {
+		l.recovered.Store(int64(time.Since(l.started)))
+	}
+	l.cfg.Metrics.aged(l)
 	return err
+}
+
+// calm is how long after an outage nobody is admitted: until the nodes have written back the sessions that they lengthened
+// meanwhile, which are active although Redis does not know it yet.
+func (l *Line) calm() bool {
+	return time.Since(l.started)-time.Duration(l.recovered.Load()) < 3*l.cfg.Flush
 }
 
 func (l *Line) refresh(ctx context.Context) error {
@@ -199,7 +220,10 @@ func (l *Line) refresh(ctx context.Context) error {
 	}
 	now, generation, highest, ended := answer[0].(int64), answer[1].(int64), answer[2].(int64), answer[3].(int64)
 	l.clock.set(now, sent)
-	if generation < l.generation.Load() || generation == 0 {
+	if l.cfg.NodeClock != nil {
+		l.cfg.NodeClock.set(now, sent)
+	}
+	if generation < l.era.Load().generation || generation == 0 {
 		return fmt.Errorf("read in room %s: %w", l.room, ErrGeneration)
 	}
 	l.adopt(generation)
@@ -221,9 +245,9 @@ func (l *Line) refresh(ctx context.Context) error {
 }
 
 func (l *Line) sawNumber(generation, number int64) {
-	for l.generation.Load() == generation {
-		seen := l.highest.Load()
-		if number <= seen || l.highest.CompareAndSwap(seen, number) {
+	for e := l.era.Load(); e.generation == generation; {
+		seen := e.highest.Load()
+		if number <= seen || e.highest.CompareAndSwap(seen, number) {
 			return
 		}
 	}

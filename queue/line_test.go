@@ -217,7 +217,7 @@ func TestLine_OtherGenerationWritesNothing(t *testing.T) {
 		l := node(t, rdb, roomName(), Config{})
 		d := lead(t, l)
 		p := join(t, l, Visitor{}).Place
-		rdb.HSet(t.Context(), l.k.state, "gen", l.generation.Load()+1)
+		rdb.HSet(t.Context(), l.k.state, "gen", l.era.Load().generation+1)
 		batch := []*visit{newVisit(kindJoin, Visitor{})}
 		if _, err := l.sendOnce(t.Context(), batch, false); !errors.Is(err, ErrGeneration) {
 			t.Errorf("join in an old generation: %v, want ErrGeneration", err)
@@ -240,7 +240,7 @@ func TestLine_GenerationIsAboveAnySeen(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		room := roomName()
 		l := node(t, rdb, room, Config{})
-		before := l.generation.Load()
+		before := l.era.Load().generation
 		if want := l.Now().Unix()/10 - generationEpoch; before < want-1 || before > want+1 {
 			t.Errorf("generation %d, want about %d", before, want)
 		}
@@ -249,7 +249,7 @@ func TestLine_GenerationIsAboveAnySeen(t *testing.T) {
 		if err := l.refreshOrOpen(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if after := l.generation.Load(); after <= before {
+		if after := l.era.Load().generation; after <= before {
 			t.Errorf("after Redis lost the room: generation %d, want above %d", after, before)
 		}
 		join(t, l, Visitor{})

@@ -24,7 +24,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ropeline_queue_redis_call_seconds",
-			Help:    "Time of one script call to Redis. op: open, join, leave, renew, lead, resign, look, admit, publish, read, here.",
+			Help:    "Time of one script call to Redis. op: open, join, leave, renew, lead, resign, look, admit, publish, read, here, and the readings heads, presence, marks, who, ended.",
 			Buckets: []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2},
 		}, []string{"op"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -48,7 +48,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "ropeline_queue_admission_rate_per_second", Help: "Admission rate that the leader follows.",
 		}, room),
 		age: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "ropeline_queue_snapshot_age_seconds", Help: "Age of a room's snapshot when this node last read it.",
+			Name: "ropeline_queue_snapshot_age_seconds", Help: "Age of a room's snapshot; it grows while Redis is away or nobody leads.",
 		}, room),
 	}
 	if r != nil {
@@ -75,8 +75,10 @@ func (m *Metrics) see(l *Line) {
 	m.active.WithLabelValues(l.room).Set(float64(s.Active))
 	m.limit.WithLabelValues(l.room).Set(float64(s.Limit))
 	m.rate.WithLabelValues(l.room).Set(s.Rate)
-	m.age.WithLabelValues(l.room).Set(l.Age().Seconds())
 }
+
+// aged is told also when Redis did not answer.
+func (m *Metrics) aged(l *Line) { m.age.WithLabelValues(l.room).Set(l.Age().Seconds()) }
 
 // forget drops the series of a room that this node serves no more.
 func (m *Metrics) forget(room string) {

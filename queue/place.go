@@ -29,7 +29,7 @@ type Place struct {
 	Number     int64  // 1..2^28-1, dense in its generation
 	Lane       uint8  // 0, the general lane
 	Issued     time.Time
-	Digest     string // of the customer's identity (see [Sealer.Digest]); "" where the room has no identity rule
+	Digest     string // of the customer's identity (see [Sealer.Digests]); "" where the room has no identity rule
 }
 
 // Score orders the line: the lower, the earlier.

@@ -35,9 +35,8 @@ type Report struct {
 	Grant     *Grant        // the admission, if admitted
 }
 
-// Poll answers from memory where it can, and asks Redis only when the turn of p has come or there is no snapshot that
-// can be trusted. It
-// marks p as present. Nothing is lost by an error: the place stays as it is.
+// Poll answers from memory where it can, and asks Redis only when the turn of p has come, when p should stand in the
+// snapshot and does not, or when there is no snapshot to trust. It marks p as present. Nothing is lost by an error: the place stays as it is.
 func (l *Line) Poll(ctx context.Context, p Place) (Report, error) {
 	s := l.snapshot.Load()
 	switch {
@@ -45,11 +44,11 @@ func (l *Line) Poll(ctx context.Context, p Place) (Report, error) {
 		return Report{State: Expired, Place: p, Ahead: -1}, nil
 	case l.Away():
 		return l.hold(s, p), nil
-	case s != nil && !s.Reached(p.Score()) && p.Score() > l.served.Load() && !l.paused():
+	case s != nil && !l.paused() && p.Score() > l.served.Load() && !s.Reached(p.Score()) && !s.Lacks(p.Score()):
 		ahead := l.shown.clamp(p, s.Ahead(p.Score()), false)
 		return l.report(s, p, ahead), nil
 	}
-	turn, err := l.Ask(ctx, p)
+	turn, err := l.askOnce(ctx, p)
 	switch {
 	case errors.Is(err, ErrUsed):
 		return Report{State: Expired, Place: p, Ahead: -1}, nil
@@ -59,6 +58,27 @@ func (l *Line) Poll(ctx context.Context, p Place) (Report, error) {
 		return Report{}, err
 	}
 	return l.Report(turn), nil
+}
+
+// asked is the end of a place: its admission, or ErrUsed. Redis is not asked about it again for askedFor.
+type asked struct {
+	turn Turn
+	err  error
+	at   time.Time
+}
+
+const askedFor = time.Second
+
+// askOnce is Ask for a place whose holder polls faster than it is told to.
+func (l *Line) askOnce(ctx context.Context, p Place) (Turn, error) {
+	if a, ok := l.asked.Get(p.ID); ok && time.Since(a.at) < askedFor {
+		return a.turn, a.err
+	}
+	turn, err := l.Ask(ctx, p)
+	if turn.Grant != nil || errors.Is(err, ErrUsed) {
+		l.asked.Put(p.ID, asked{turn, err, time.Now()})
+	}
+	return turn, err
 }
 
 // Report turns what Redis said into what the visitor is told, and marks it as present while it waits.
@@ -112,5 +132,6 @@ func (l *Line) hold(s *Snapshot, p Place) Report {
 		}
 		r.Waiting = s.Waiting
 	}
+	l.presence.mark(p, l.clock.Now(), patience(r.PollAfter))
 	return r
 }

@@ -1,6 +1,6 @@
 -- prelude.lua: put in front of every script. Names the fixed keys of a room and holds what several scripts do.
--- KEYS[1]  HASH    state        gen, serving, ended (a counter), snap, and the settings that the leader decided:
---                               mode, rate (per second), limit, opens, claim, session (ms)
+-- KEYS[1]  HASH    state        gen, serving, ended (a counter), snap, looked and amnesty (ms, see look.lua), and the
+--                               settings that the leader decided: mode, rate (per second), limit, opens, claim, session (ms)
 -- KEYS[2]  STRING  seq          last number given in this generation
 -- KEYS[3]  ZSET    line         place id -> score
 -- KEYS[4]  ZSET    active       place id -> session end + 2 s (ms since the epoch)
@@ -10,7 +10,7 @@
 -- KEYS[8]  STRING  lease        the leader
 -- KEYS[9]  STRING  fence        highest term seen
 -- KEYS[10] HASH    pace         budget (admissions, with fractions), at (ms)
--- KEYS[11] STRING  batch        id and answer of the last admission batch
+-- KEYS[11] HASH    batch        id and answer of the last admission batch
 -- A place's record, in token:<place id>: "exp iat start score flag jwt": ms, ms, ms, the score, '-' or 'p'
 -- (provisional), and the access token, or '-' where the node that hands it out signs it.
 local STATE, SEQ, LINE, ACTIVE, PROVISIONAL, ENDED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

@@ -18,6 +18,7 @@ local record = redis.call('GET', TOKEN)
 if record then start = tonumber(string.match(record, '^%d+ %d+ (%d+)')) end
 local before = held - LEEWAY
 local ends = math.max(before, math.min(now + session, start + most))
+redis.call('ZREM', LINE, id)
 if redis.call('ZREM', PROVISIONAL, id) == 0 and record and ends == before and tonumber(redis.call('ZSCORE', ACTIVE, id) or '0') == held then
   return record -- nothing to change
 end

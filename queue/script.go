@@ -87,6 +87,19 @@ func (l *Line) call(ctx context.Context, op string, s script, keys []string, arg
 	return cmd
 }
 
+// reading runs a reading without a script, measured under op.
+func (l *Line) reading(ctx context.Context, op string, work func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
+	defer cancel()
+	began := time.Now()
+	err := work(ctx)
+	l.cfg.Metrics.observe(op, time.Since(began), err)
+	if err := refusal(err); err != nil {
+		return fmt.Errorf("%s of room %s: %w", op, l.room, err)
+	}
+	return nil
+}
+
 // once is a command that go-redis sends a single time. Without it the client of a Cluster repeats a command whose
 // connection broke, whatever MaxRetries says, and the script may have run.
 type once struct{ *redis.Cmd }

@@ -11,15 +11,24 @@ import (
 
 // Leave gives up a place: it leaves the line, or ends the session it was exchanged for, whose access token ends at
 // expires (zero where the caller does not know). From then on this node refuses it; the others do within the age of
-// their snapshot. Safe to repeat. ended tells whether a session was running.
+// their snapshot. Safe to repeat. ended tells whether a session was running. The end of a session is written later if Redis
+// does not answer now; a place in line stays what it was.
 func (l *Line) Leave(ctx context.Context, p Place, expires time.Time) (ended bool, err error) {
 	now := l.clock.Now()
 	l.gone.add(p.ID, later(expires, now.Add(goneFor)), now)
-	defer func() {
-		if err != nil && expires.IsZero() {
-			l.gone.drop(p.ID) // it still stands in line
-		}
-	}()
+	ended, err = l.leave(ctx, p, expires)
+	switch {
+	case err == nil:
+	case expires.IsZero():
+		l.gone.drop(p.ID) // it still stands in line
+	case errors.Is(err, ErrAway):
+		l.owed.add(func(o *owed) { o.ended[p.ID] = Session{Place: p, Ends: expires} })
+		return true, nil
+	}
+	return ended, err
+}
+
+func (l *Line) leave(ctx context.Context, p Place, expires time.Time) (ended bool, err error) {
 	var ends int64
 	if !expires.IsZero() {
 		ends = expires.UnixMilli()
@@ -86,10 +95,16 @@ func (l *Line) renew(ctx context.Context, s Session, length, most time.Duration)
 	return r.grant(p), nil
 }
 
-// owed are the sessions that this node has lengthened while Redis was away.
+// owed is what this node has decided while Redis was away and must still write: sessions lengthened, and ended.
 type owed struct {
-	mu       sync.Mutex
-	sessions map[string]Session
+	mu            sync.Mutex
+	longer, ended map[string]Session
+}
+
+func (o *owed) add(put func(*owed)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	put(o)
 }
 
 func (l *Line) renewAlone(s Session, length, most time.Duration) Grant {
@@ -99,27 +114,36 @@ func (l *Line) renewAlone(s Session, length, most time.Duration) Grant {
 		longest = ends
 	}
 	s.Ends = later(s.Ends, longest)
-	l.owed.mu.Lock()
-	if l.owed.sessions == nil {
-		l.owed.sessions = map[string]Session{}
-	}
-	l.owed.sessions[s.Place.ID] = s
-	l.owed.mu.Unlock()
+	l.owed.add(func(o *owed) { o.longer[s.Place.ID] = s })
 	return Grant{Place: s.Place, Issued: now, Started: s.Started, Expires: s.Ends}
 }
 
-// settle writes back what this node owes Redis.
+// settle writes what this node owes Redis.
 func (l *Line) settle(ctx context.Context) error {
+	err := l.pay(l.owed.longer, func(s Session) error {
+		_, err := l.renew(ctx, s, 0, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return l.pay(l.owed.ended, func(s Session) error {
+		_, err := l.leave(ctx, s.Place, s.Ends)
+		return err
+	})
+}
+
+func (l *Line) pay(debts map[string]Session, write func(Session) error) error {
 	l.owed.mu.Lock()
-	sessions := slices.Collect(maps.Values(l.owed.sessions))
+	sessions := slices.Collect(maps.Values(debts))
 	l.owed.mu.Unlock()
 	for _, s := range sessions {
-		if _, err := l.renew(ctx, s, 0, 0); err != nil && !errors.Is(err, ErrUsed) {
+		if err := write(s); err != nil && !errors.Is(err, ErrUsed) {
 			return err
 		}
 		l.owed.mu.Lock()
-		if l.owed.sessions[s.Place.ID] == s {
-			delete(l.owed.sessions, s.Place.ID)
+		if debts[s.Place.ID] == s {
+			delete(debts, s.Place.ID)
 		}
 		l.owed.mu.Unlock()
 	}
@@ -128,10 +152,10 @@ func (l *Line) settle(ctx context.Context) error {
 
 // inGeneration runs work in this node's generation, and once more if Redis had moved on to another.
 func (l *Line) inGeneration(ctx context.Context, work func(generation int64) error) error {
-	err := work(l.generation.Load())
+	err := work(l.era.Load().generation)
 	if errors.Is(err, ErrGeneration) {
 		if err = l.refreshOrOpen(ctx); err == nil {
-			err = work(l.generation.Load())
+			err = work(l.era.Load().generation)
 		}
 	}
 	return err

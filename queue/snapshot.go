@@ -57,6 +57,19 @@ func (s *Snapshot) OpenAt(now time.Time) bool { return now.UnixMilli() >= s.Open
 // Reached tells whether the turn of score has come, so that Redis must be asked about it.
 func (s *Snapshot) Reached(score int64) bool { return score <= s.Serving }
 
+// Lacks tells whether a place with score should be among the marks and is not: Redis has lost it, or it left.
+func (s *Snapshot) Lacks(score int64) bool {
+	if score > s.Generation<<numberBits|s.Highest {
+		return false // it joined after the snapshot
+	}
+	dense := s.Marks[:min(len(s.Marks), denseMarks)]
+	i := sort.Search(len(dense), func(i int) bool { return dense[i].Score >= score })
+	if i == len(dense) {
+		return len(dense) == len(s.Marks) // the marks are the whole line
+	}
+	return dense[i].Score != score
+}
+
 // Ahead estimates how many stand before score: exact at a mark, interpolated between two, never below 0.
 func (s *Snapshot) Ahead(score int64) int {
 	m := s.Marks

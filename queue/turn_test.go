@@ -224,7 +224,7 @@ func TestTurn_SessionLengthenedWithoutRedisIsWrittenBack(t *testing.T) {
 		if got := rdb.ZScore(t.Context(), l.k.active, places[0].ID).Val(); got != want {
 			t.Errorf("active until %.0f, want %.0f", got, want)
 		}
-		if len(l.owed.sessions) != 0 {
+		if len(l.owed.longer) != 0 {
 			t.Error("still owed after it was written")
 		}
 		ended, err := l.Ask(t.Context(), places[1])

@@ -29,7 +29,7 @@ var (
 	ErrUsed = errors.New("queue: the place is used")
 )
 
-// Visitor is who asks for a place: at most one of both is known of an anonymous browser.
+// Visitor is who asks for a place. Of an anonymous browser only the place can be known.
 type Visitor struct {
 	Place   *Place   // the place of its place token
 	Digests []string // of its identity, where the room has an identity rule ([Sealer.Digests])
@@ -97,6 +97,7 @@ type batcher struct {
 	mu      sync.Mutex
 	pending []*visit
 	flying  bool
+	closed  bool
 	flights sync.WaitGroup
 }
 
@@ -118,6 +119,9 @@ func (b *batcher) do(ctx context.Context, v *visit) (Turn, error) {
 func (b *batcher) add(v *visit) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		return ErrAway
+	}
 	if len(b.pending) >= b.line.cfg.Pending {
 		return ErrBusy
 	}
@@ -149,7 +153,13 @@ func (b *batcher) fly() {
 	}
 }
 
-func (b *batcher) wait() { b.flights.Wait() }
+// close takes no more visits and waits for those that are under way.
+func (b *batcher) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.flights.Wait()
+}
 
 // send has a batch answered. A call whose outcome is unknown is asked again: the ids are the same, so no visit is
 // served twice. Visits whose customer's place changed meanwhile look again.
@@ -199,10 +209,8 @@ func (l *Line) identify(ctx context.Context, batch []*visit) error {
 	if len(found) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
-	defer cancel()
-	if _, err := pipe.Exec(ctx); refusal(err) != nil {
-		return refusal(err)
+	if err := l.reading(ctx, "who", func(ctx context.Context) error { _, err := pipe.Exec(ctx); return err }); err != nil {
+		return err
 	}
 	for v, cmd := range found {
 		for _, value := range cmd.Val() {
@@ -224,13 +232,14 @@ func (l *Line) identify(ctx context.Context, batch []*visit) error {
 
 // sendOnce runs join.lua for batch and returns the visits that must look again.
 func (l *Line) sendOnce(ctx context.Context, batch []*visit, again bool) ([]*visit, error) {
-	generation := l.generation.Load()
+	e := l.era.Load()
+	generation := e.generation
 	window := l.clock.Now().UnixMilli() / windowMillis
 	used, here := l.k.used(generation), l.k.here(generation, window)
 	keys := make([]string, 0, len(l.k.stateToBatch)+2+4*len(batch))
 	keys = append(append(keys, l.k.stateToBatch...), used, here)
-	args := make([]any, 0, 5+5*len(batch))
-	args = append(args, generation, l.highest.Load(), l.cfg.MaxWaiting, flag(again), len(batch))
+	args := make([]any, 0, 6+5*len(batch))
+	args = append(args, generation, e.highest.Load(), l.cfg.MaxWaiting, flag(again), flag(l.calm()), len(batch))
 	for _, v := range batch {
 		fresh := l.k.token(v.fresh)
 		keys = append(keys, fresh)

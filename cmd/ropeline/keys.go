@@ -150,6 +150,7 @@ func (k *keyring) run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var bad []byte
+	unread := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -157,6 +158,11 @@ func (k *keyring) run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		data, err := os.ReadFile(k.file)
+		if (err != nil) != unread {
+			if unread = err != nil; unread {
+				k.log.Error("signing keys can't be read, the old ones stay", "file", k.file, "err", err)
+			}
+		}
 		if err != nil || bytes.Equal(data, *k.seen.Load()) || bytes.Equal(data, bad) {
 			continue
 		}

@@ -29,7 +29,7 @@ func (n *node) addRoom(cfg config.Room) *room {
 	rm := &room{resign: func() {}, cancel: func() {}}
 	rm.cfg.Store(&cfg)
 	rm.line = queue.New(n.store, cfg.ID, queue.Config{
-		Clock: n.clock, MaxWaiting: n.store.maxWaiting, Logger: n.log, Metrics: n.lines,
+		NodeClock: n.clock, MaxWaiting: n.store.maxWaiting, Logger: n.log, Metrics: n.lines,
 		Pace: func() queue.Pace {
 			p := rm.cfg.Load().Poll
 			return queue.Pace{Min: p.Min, Max: p.Max, Budget: float64(p.Budget)}
@@ -94,9 +94,10 @@ func (n *node) reload(ctx context.Context, cfg *config.Config) {
 		known[rm.line.Room()] = rm
 	}
 	var added []string
+	kept := map[string]*room{}
 	for _, r := range cfg.Rooms {
 		if rm := known[r.ID]; rm != nil {
-			rm.cfg.Store(&r)
+			kept[r.ID] = rm
 			delete(known, r.ID)
 			continue
 		}
@@ -112,6 +113,11 @@ func (n *node) reload(ctx context.Context, cfg *config.Config) {
 		n.removeRooms(added)
 		n.badConfig(err)
 		return
+	}
+	for _, r := range cfg.Rooms {
+		if rm := kept[r.ID]; rm != nil {
+			rm.cfg.Store(&r)
+		}
 	}
 	n.removeRooms(slices.Collect(maps.Keys(known))) // no request finds them any more
 	n.restart.Store(&waits)
