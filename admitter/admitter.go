@@ -142,7 +142,8 @@ func (a *Admitter) tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.speed.see(s.Rate, moved.admitted+moved.absent, view.Waiting > 0 && s.Mode == queue.Open, began)
+	moving := view.Waiting > 0 && s.Mode == queue.Open && !view.Now.Before(s.OpensAt)
+	a.speed.see(s.Rate, moved.admitted+moved.absent, moving, began)
 	a.cfg.Metrics.moved(a.line.Room(), moved)
 	if err := a.publish(ctx, s, view, moved); err != nil {
 		return err

@@ -446,7 +446,9 @@ func (e *Edge) leave(w http.ResponseWriter, q *request, rm *room) {
 		return
 	}
 	if _, err := rm.Line.Leave(q.Context(), place, expires); err != nil {
-		e.log.Warn("leave", "room", rm.id(), "err", err)
+		e.unwritten.say(time.Now(), func(left int) {
+			e.log.Warn("place not given up", "room", rm.id(), "err", err, "left_out", left)
+		})
 		e.refuse(w, q.Request, rm, http.StatusServiceUnavailable, "redis-away", "Not given up yet. Try again when Retry-After says.")
 		return
 	}

@@ -38,10 +38,11 @@ type Room struct {
 	Claim      time.Duration // life of a provisional session
 	Sliding    bool          // a session in use is renewed at half life
 
-	ForwardToken bool     // the upstream verifies the access token itself
-	Identity     string   // header, set by a trusted proxy, that names the customer; "" = cookie
-	OutageOpen   bool     // on_outage: open
-	CORSOrigins  []string // scheme://host[:port] of pages that may call the queue API
+	ForwardToken bool           // the upstream verifies the access token itself
+	Identity     string         // header, set by a trusted proxy, that names the customer; "" = cookie
+	OutageOpen   bool           // on_outage: open
+	Zone         *time.Location // in which times are shown without JavaScript; nil = UTC
+	CORSOrigins  []string       // scheme://host[:port] of pages that may call the queue API
 
 	Line *queue.Line
 }
@@ -66,6 +67,8 @@ type Edge struct {
 	metrics *metrics
 	api     *http.ServeMux
 	visits  sessions
+
+	unwritten seldom // lines about what Redis did not take
 }
 
 // site is the rooms and the default upstream at one time.
@@ -201,8 +204,8 @@ func (q *request) pass(to *url.URL, rm *room) pass {
 }
 
 var upstreamDetails = map[string]string{
-	"upstream-down":    "The site behind the waiting room does not answer. Your place and your session are kept.",
-	"upstream-timeout": "The site behind the waiting room took too long. Your place and your session are kept.",
+	"upstream-down":    "The site behind the waiting room does not answer. A place in line is kept.",
+	"upstream-timeout": "The site behind the waiting room took too long. A place in line is kept.",
 	"request-timeout":  "The rest of the request did not come.",
 	"too-large":        "The request is larger than is taken here.",
 	"bad-request":      "The request could not be read to its end.",

@@ -304,7 +304,9 @@ func (e *Edge) answered(res *http.Response, q *request, v *visit) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), time.Second)
 		defer cancel()
 		if _, err := v.room.Line.Leave(ctx, v.place(), v.Expires); err != nil {
-			e.log.Warn("end of a session not written", "room", v.room.id(), "err", err)
+			e.unwritten.say(time.Now(), func(left int) {
+				e.log.Warn("end of a session not written", "room", v.room.id(), "err", err, "left_out", left)
+			})
 		}
 		for _, c := range v.room.noCookies(q.client.TLS) {
 			res.Header.Add("Set-Cookie", c.String())

@@ -66,7 +66,7 @@ func takesGzip(accept string) bool {
 // waitPage is the journey without JavaScript: a small personal page that asks again by itself.
 func (e *Edge) waitPage(w http.ResponseWriter, q *request, rm *room) {
 	view := web.WaitView{
-		Room: rm.text(), Lang: web.Language(q.Header.Get("Accept-Language"), rm.Languages), Ahead: -1, Now: rm.Line.Now(),
+		Room: rm.text(), Lang: web.Language(q.Header.Get("Accept-Language"), rm.Languages), Ahead: -1, Now: rm.local(rm.Line.Now()),
 	}
 	if v, err := e.admitted(q, rm); err == nil {
 		view.State, view.Number = string(queue.Admitted), v.Number
@@ -97,12 +97,20 @@ func (e *Edge) waiting(w http.ResponseWriter, q *request, rm *room, p queue.Plac
 	}
 	e.metrics.poll(rm.id(), report.State)
 	view.State, view.Number, view.Ahead, view.Reason = string(report.State), p.Number, int64(report.Ahead), report.Reason
-	view.ETALow, view.ETAHigh, view.OpensAt = report.Wait.Low, report.Wait.High, report.OpensAt
+	view.ETALow, view.ETAHigh, view.OpensAt = report.Wait.Low, report.Wait.High, rm.local(report.OpensAt)
 	view.Refresh = int((report.PollAfter + time.Second - 1) / time.Second)
 	if v != nil {
 		http.SetCookie(w, v.cookie(q.client.TLS))
 		view.Refresh = 0
 	}
+}
+
+// local shows an instant in the room's time zone; the zero time stays zero.
+func (r *room) local(at time.Time) time.Time {
+	if at.IsZero() || r.Zone == nil {
+		return at.UTC()
+	}
+	return at.In(r.Zone)
 }
 
 // retryAfter is a jittered number of seconds.

@@ -34,6 +34,8 @@ type upstream struct {
 	proxy httputil.ReverseProxy
 	log   *slog.Logger
 	long  lasting
+
+	silent seldom
 }
 
 // pass is one request on its way to an upstream.
@@ -196,7 +198,9 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.WriteHeader(status)
 		return
 	case status >= 500:
-		u.log.Warn("upstream gave no answer", "room", ex.pass.Room, "upstream", ex.pass.Target.Host, "status", status, "err", err)
+		u.silent.say(time.Now(), func(left int) {
+			u.log.Warn("upstream gave no answer", "room", ex.pass.Room, "upstream", ex.pass.Target.Host, "status", status, "err", err, "left_out", left)
+		})
 	case r.ProtoMajor == 1:
 		w.Header().Set("Connection", "close") // the rest of the body may still come
 	}

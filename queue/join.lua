@@ -38,7 +38,8 @@ end
 -- A new number whose holder is admitted at once: until the claim window ends if a second request must confirm it.
 local function enter(id, token, provisional)
   local number = redis.call('INCR', SEQ)
-  local ends = now + tonumber(provisional and set[5] or set[6])
+  local session = tonumber(set[6])
+  local ends = now + (provisional and math.min(tonumber(set[5]), session) or session)
   redis.call('ZADD', ACTIVE, text(ends + LEEWAY), id)
   if provisional then
     redis.call('ZADD', PROVISIONAL, text(ends + LEEWAY), id)

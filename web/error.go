@@ -26,7 +26,12 @@ func Error(view ErrorView) []byte {
 	var blocks []block
 	for _, lang := range view.languages() {
 		said := view.wording(words[lang])
-		blocks = append(blocks, block{lang, said.Title, said.Text, words[lang].Plain["retry"]})
+		plain := words[lang].Plain
+		again := plain["againYou"]
+		if view.Refresh > 0 {
+			again = plain["againSelf"]
+		}
+		blocks = append(blocks, block{lang, said.Title, fill(said.Text, "again", again), plain["retry"]})
 	}
 	if !localPath(view.Retry) {
 		view.Retry = ""

@@ -12,7 +12,8 @@ func TestError_SaysInBothLanguagesWhatHappenedAndWhatToDo(t *testing.T) {
 		page := html.UnescapeString(string(Error(ErrorView{Status: status})))
 		key := strconv.Itoa(status)
 		for lang, w := range words {
-			for _, want := range []string{w.Errors[key].Title, w.Errors[key].Text, `lang="` + lang + `"`} {
+			said := w.Errors[key]
+			for _, want := range []string{said.Title, fill(said.Text, "again", w.Plain["againYou"]), `lang="` + lang + `"`} {
 				if want == "" || !strings.Contains(page, want) {
 					t.Errorf("%d in %s: the page lacks %q", status, lang, want)
 				}
@@ -38,6 +39,30 @@ func TestError_GoesFromTheProblemToTheStatusToItsKind(t *testing.T) {
 	} {
 		if page := string(Error(test.view)); !strings.Contains(page, test.want) {
 			t.Errorf("%+v: the page lacks %q", test.view, test.want)
+		}
+	}
+}
+
+func TestError_SaysWhoTriesAgainAndPromisesNoMoreThanThePlace(t *testing.T) {
+	for _, status := range []int{502, 504} {
+		for _, test := range []struct {
+			refresh    int
+			want, lack []string
+		}{
+			{15, []string{"We try again by ourselves.", "Trang sẽ tự thử lại."}, []string{"Try again in a moment.", "Hãy thử lại sau giây lát."}},
+			{0, []string{"Try again in a moment.", "Hãy thử lại sau giây lát."}, []string{"by ourselves", "tự thử lại"}},
+		} {
+			page := html.UnescapeString(string(Error(ErrorView{Status: status, Refresh: test.refresh})))
+			for _, want := range append(test.want, "If you are waiting, your place is kept.", "Nếu đang xếp hàng, chỗ của bạn vẫn được giữ.") {
+				if !strings.Contains(page, want) {
+					t.Errorf("%d, refresh %d: the page lacks %q", status, test.refresh, want)
+				}
+			}
+			for _, bad := range append(test.lack, "{again}", "time inside", "thời gian của bạn") {
+				if strings.Contains(page, bad) {
+					t.Errorf("%d, refresh %d: the page has %q", status, test.refresh, bad)
+				}
+			}
 		}
 	}
 }

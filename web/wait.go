@@ -13,7 +13,7 @@ type WaitView struct {
 	Room    Room
 	Lang    string // one of Room.Languages, see [Language]; empty: the first
 	State   string // before_opening waiting admitted paused closed full holding expired; empty: no place, join first
-	Number  int64  // place number, from 1; 0: none to show
+	Number  int64  // place number, from 1; 0: no place, so that nothing is kept and there is nothing to leave
 	Ahead   int64  // people before it; negative: unknown. Looked at only while waiting, paused or holding
 	ETALow  time.Duration
 	ETAHigh time.Duration // both zero: unknown
@@ -108,6 +108,13 @@ func (v WaitView) text(w lexicon) string {
 	if v.State == "" {
 		return w.Plain["noPlaceText"]
 	}
+	if text, ok := w.Page[v.State+"Kept"]; ok && v.Number > 0 {
+		return text
+	}
+	// A page that can't join by itself does not promise it.
+	if text, ok := w.Plain[v.State+"Text"]; ok {
+		return text
+	}
 	return w.Page[v.State+"Text"]
 }
 
@@ -118,8 +125,8 @@ func (v WaitView) hasAhead() bool {
 // inLine reports whether the visitor has a place to leave.
 func (v WaitView) inLine() bool {
 	switch v.State {
-	case "", "admitted", "expired", "closed":
+	case "", "admitted", "expired":
 		return false
 	}
-	return true
+	return v.Number > 0
 }

@@ -34,6 +34,8 @@ func waitText(low, high time.Duration, lang string) string {
 	}
 	loHalves, hiHalves := math.Floor(low.Minutes()/30)/2, math.Ceil(high.Minutes()/30)/2
 	switch {
+	case loHalves >= 24 && hiHalves > 24:
+		return w["overDay"]
 	case hiHalves > 24:
 		return fill(w["over"], "n", hours(math.Max(1, math.Floor(loHalves))))
 	case loHalves >= 1 || lo < 1:

@@ -18,7 +18,7 @@ type lexicon struct {
 
 type errorWording struct {
 	Title string `json:"title"` // what happened
-	Text  string `json:"text"`  // what to do
+	Text  string `json:"text"`  // what to do; {again}: who tries again, lexicon.Plain["againSelf"] or ["againYou"]
 }
 
 var words = map[string]lexicon{"vi": mustWords("vi"), "en": mustWords("en")}

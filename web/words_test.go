@@ -64,8 +64,12 @@ func TestWords_EveryLanguageSaysEverything(t *testing.T) {
 			t.Errorf("%s: name %q, %d errors, want %d", lang, w.Name, len(w.Errors), len(en.Errors))
 		}
 		for key := range en.Errors {
-			if said := w.Errors[key]; said.Title == "" || said.Text == "" {
+			said := w.Errors[key]
+			if said.Title == "" || said.Text == "" {
 				t.Errorf("%s says nothing about error %s", lang, key)
+			}
+			if w, g := placeholder.FindAllString(en.Errors[key].Text, -1), placeholder.FindAllString(said.Text, -1); !slices.Equal(w, g) {
+				t.Errorf("%s error %s: placeholders %v, want %v", lang, key, g, w)
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 type nodeMetrics struct {
 	reloads *prometheus.CounterVec
 	last    prometheus.Gauge
+	keys    prometheus.Gauge
 }
 
 func newNodeMetrics(r prometheus.Registerer) nodeMetrics {
@@ -26,12 +27,16 @@ func newNodeMetrics(r prometheus.Registerer) nodeMetrics {
 			Name: "ropeline_config_last_reload_successful", Help: "1 if the file as it is now is in use, 0 if it is broken.",
 		}),
 	}
+	m.keys = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ropeline_keys_last_reload_successful", Help: "1 if the keys file as it is now is in use, 0 if it is broken or can't be read.",
+	})
+	m.keys.Set(1)
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ropeline_build_info", Help: "1. version: of the program.", ConstLabels: prometheus.Labels{"version": versionText()},
 	})
 	info.Set(1)
 	m.last.Set(1)
-	r.MustRegister(m.reloads, m.last, info)
+	r.MustRegister(m.reloads, m.last, m.keys, info)
 	return m
 }
 
@@ -43,6 +48,14 @@ func (m nodeMetrics) reloaded(ok bool) {
 	}
 	m.reloads.WithLabelValues("failed").Inc()
 	m.last.Set(0)
+}
+
+func (m nodeMetrics) keysRead(ok bool) {
+	if ok {
+		m.keys.Set(1)
+		return
+	}
+	m.keys.Set(0)
 }
 
 // admin is the admin listener's handler. Nothing on it changes anything.
@@ -76,8 +89,9 @@ type roomsView struct {
 type configView struct {
 	Hash         string   `json:"hash"`
 	LoadedAt     string   `json:"loadedAt,omitempty"`
-	Error        string   `json:"error,omitempty"` // what is wrong with the file as it is now
-	NeedsRestart []string `json:"needsRestart"`    // keys changed in the file that wait for the next start
+	Error        string   `json:"error,omitempty"`     // what is wrong with the file as it is now
+	KeysError    string   `json:"keysError,omitempty"` // what is wrong with the keys file as it is now
+	NeedsRestart []string `json:"needsRestart"`        // keys changed in the file that wait for the next start
 }
 
 type roomView struct {
@@ -97,7 +111,7 @@ type roomView struct {
 
 func (n *node) listRooms(w http.ResponseWriter, _ *http.Request) {
 	cfg := n.cfg.Load()
-	view := roomsView{Version: versionText(), Redis: "not connected yet", Config: configView{Hash: cfg.Hash(), NeedsRestart: []string{}}}
+	view := roomsView{Version: versionText(), Redis: "not connected yet", Rooms: []roomView{}, Config: configView{Hash: cfg.Hash(), NeedsRestart: []string{}}}
 	if !n.serving.Load() {
 		writeView(w, view)
 		return
@@ -110,10 +124,13 @@ func (n *node) listRooms(w http.ResponseWriter, _ *http.Request) {
 			view.Config.Error = status.Err.Error()
 		}
 	}
+	if bad := n.keysBad.Load(); bad != nil {
+		view.Config.KeysError = *bad
+	}
 	if waits := n.restart.Load(); waits != nil && len(*waits) > 0 {
 		view.Config.NeedsRestart = *waits
 	}
-	for _, rm := range n.running() {
+	for _, rm := range n.liveRooms() {
 		view.Rooms = append(view.Rooms, rm.view())
 	}
 	slices.SortFunc(view.Rooms, func(a, b roomView) int { return strings.Compare(a.ID, b.ID) })

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +24,36 @@ func checkCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := checkFiles(c.ErrOrStderr(), cfg); err != nil {
+			return err
+		}
 		for _, w := range config.Warnings(cfg) {
 			fmt.Fprintln(c.ErrOrStderr(), "warning: "+w)
 		}
-		fmt.Fprintf(c.OutOrStdout(), "%s: ok, %d rooms\n", *path, len(cfg.Rooms))
+		fmt.Fprintf(c.OutOrStdout(), "%s: ok, rooms: %d\n", *path, len(cfg.Rooms))
 		return nil
 	}
 	return c
+}
+
+// checkFiles looks into the files that a configuration names, which serve reads at its start.
+func checkFiles(complaints io.Writer, cfg *config.Config) error {
+	bad := false
+	complain := func(key string, err error) {
+		if err != nil {
+			fmt.Fprintf(complaints, "%s: %v\n", key, err)
+			bad = true
+		}
+	}
+	if cfg.Signing.KeysFile != "" {
+		complain("signing.keys_file", checkKeys(cfg.Signing.KeysFile))
+	}
+	if cfg.TLS.CertFile != "" {
+		_, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+		complain("tls.cert_file, tls.key_file", err)
+	}
+	if bad {
+		return errSaid
+	}
+	return nil
 }

@@ -72,7 +72,7 @@ func TestCheck_NamesEveryProblem(t *testing.T) {
 	}
 	good := write("upstream: http://127.0.0.1:9000\nredis: {url: \"redis://127.0.0.1:6379/0\"}\nrooms:\n" +
 		"  - {id: spring-tour, hosts: [tickets.example.com], rate: 100/s, active_limit: 10}\n")
-	if r := command(t, environment(), "check", "--config", good); r.code != 0 || r.out != good+": ok, 1 rooms\n" {
+	if r := command(t, environment(), "check", "--config", good); r.code != 0 || r.out != good+": ok, rooms: 1\n" {
 		t.Errorf("a good file: %+v", r)
 	}
 	r := command(t, environment("ROPELINE_ROOMS_SPRING_TOUR_RATE=100"), "check", "-c", good)

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,12 +29,14 @@ func keysCommand() *cobra.Command {
 			"  ropeline keys                  one fresh key\n" +
 			"  ropeline keys --add FILE       the keys of FILE and a fresh one last: give it to every node first\n" +
 			"  ropeline keys --promote FILE   the last key of FILE first, where it signs: then give them this\n\n" +
+			"With --write FILE the set goes there. Never redirect the output into the file that is read: the shell empties it first.\n" +
 			"Each node reads its file again within two seconds. Take an old key out when its last token has ended.",
 		Args: noArgs,
 	}
 	algorithm := c.Flags().String("algorithm", token.EdDSA, "of a fresh key: EdDSA or HS256")
 	add := c.Flags().String("add", "", "file to whose keys a fresh one is added")
 	promote := c.Flags().String("promote", "", "file whose last key is to sign")
+	write := c.Flags().String("write", "", "file to write, readable by its owner only, instead of printing; may be the one that is read")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *add != "" && *promote != "" {
 			return fmt.Errorf("%w: --add and --promote are two steps, give one of them; see %s --help", errUsage, c.CommandPath())
@@ -40,11 +45,33 @@ func keysCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := json.NewEncoder(c.OutOrStdout())
-		out.SetIndent("", "  ")
-		return out.Encode(set)
+		text, err := json.MarshalIndent(set, "", "  ")
+		if err != nil {
+			return err
+		}
+		if *write != "" {
+			return replaceFile(*write, append(text, '\n'))
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%s\n", text)
+		return err
 	}
 	return c
+}
+
+// replaceFile writes a file beside the old one and renames it over it: no reader sees half of it.
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // readable by its owner only
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 // jwks is a JWK set whose keys are not looked into.
@@ -91,10 +118,12 @@ func readKeys(file string) (jwks, error) {
 
 // keyring reads the signing keys and follows their file.
 type keyring struct {
-	file  string
-	apply func(*token.Keys, *queue.Sealer)
-	log   *slog.Logger
-	seen  atomic.Pointer[[]byte]
+	file   string
+	apply  func(*token.Keys, *queue.Sealer)
+	report func(error) // of each change of the file: nil if it is in use
+	log    *slog.Logger
+	seen   atomic.Pointer[[]byte]
+	ids    []string // of the keys in use, the one that signs first
 }
 
 // load reads the keys of the file, or those that the nodes share through Redis.
@@ -129,7 +158,9 @@ func (k *keyring) use(data []byte, from, algorithm string) error {
 		k.log.Warn("signing keys have another algorithm than signing.algorithm; the keys decide", "from", from, "algorithm", keys.Algorithm())
 	}
 	var seal []queue.SealKey
+	var ids []string
 	for _, d := range keys.Derive("place") {
+		ids = append(ids, d.KeyID)
 		seal = append(seal, queue.SealKey{ID: d.KeyID, Key: d.Key[:]})
 	}
 	sealer, err := queue.NewSealer(seal)
@@ -137,11 +168,22 @@ func (k *keyring) use(data []byte, from, algorithm string) error {
 		return err
 	}
 	k.seen.Store(&data)
+	k.ids = ids
 	k.apply(keys, sealer)
 	return nil
 }
 
-// run looks at the file every second until ctx ends. A broken one changes nothing.
+// checkKeys says what is wrong with a keys file, for a command that does not use it.
+func checkKeys(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	_, err = token.ParseKeys(data)
+	return err
+}
+
+// run looks at the file every second until ctx ends. A broken one changes nothing, and is told once for each content.
 func (k *keyring) run(ctx context.Context) error {
 	if k.file == "" {
 		<-ctx.Done()
@@ -149,28 +191,45 @@ func (k *keyring) run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var bad []byte
-	unread := false
-	for {
+	for last := string(*k.seen.Load()); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		data, err := os.ReadFile(k.file)
-		if (err != nil) != unread {
-			if unread = err != nil; unread {
-				k.log.Error("signing keys can't be read, the old ones stay", "file", k.file, "err", err)
-			}
-		}
-		if err != nil || bytes.Equal(data, *k.seen.Load()) || bytes.Equal(data, bad) {
+		now, err := k.look(&last)
+		if !now {
 			continue
 		}
-		if err := k.use(data, k.file, ""); err != nil {
-			bad = data
+		k.report(err)
+		if err != nil {
 			k.log.Error("signing keys not read, the old ones stay", "file", k.file, "err", err)
-			continue
 		}
-		k.log.Info("signing keys read anew", "file", k.file)
 	}
+}
+
+// look reads the file, and its keys if it is another one than last time.
+func (k *keyring) look(last *string) (changed bool, err error) {
+	data, err := os.ReadFile(k.file)
+	content := string(data)
+	if err != nil {
+		content = err.Error()
+	}
+	if content == *last {
+		return false, nil
+	}
+	*last = content
+	if err != nil || bytes.Equal(data, *k.seen.Load()) {
+		return true, err
+	}
+	before := k.ids
+	if err := k.use(data, k.file, ""); err != nil {
+		return true, err
+	}
+	gone := slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(k.ids, id) })
+	if len(gone) > 0 {
+		k.log.Warn("signing keys taken out: the places and sessions they signed are void", "file", k.file, "kids", gone)
+	}
+	k.log.Info("signing keys read anew", "file", k.file, "signs", k.ids[0], "kids", k.ids)
+	return true, nil
 }

@@ -40,9 +40,11 @@ type node struct {
 	lines    *queue.Metrics
 	admits   *admitter.Metrics
 
-	cfg      atomic.Pointer[config.Config]
-	restart  atomic.Pointer[[]string] // keys whose change waits for a restart
-	mu       sync.Mutex               // rooms
+	cfg      atomic.Pointer[config.Config] // as it was at the start
+	running  atomic.Pointer[config.Config] // as it is
+	keysBad  atomic.Pointer[string]        // what is wrong with the keys file
+	restart  atomic.Pointer[[]string]      // keys whose change waits for a restart
+	mu       sync.Mutex                    // rooms
 	rooms    map[string]*room
 	draining atomic.Bool
 	serving  atomic.Bool
@@ -61,11 +63,12 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 	n.lines, n.admits = queue.NewMetrics(n.registry), admitter.NewMetrics(n.registry)
 	n.tokens = token.New(nil, token.Config{Now: n.clock.Now})
 	n.edge = proxy.New(n.tokens, proxy.Config{TrustedProxies: cfg.TrustedProxies, Logger: log, Metrics: n.registry})
-	n.keys = &keyring{log: log, apply: func(keys *token.Keys, sealer *queue.Sealer) {
+	n.keys = &keyring{log: log, report: n.keysRead, apply: func(keys *token.Keys, sealer *queue.Sealer) {
 		n.tokens.SetKeys(keys)
 		n.edge.SetSealer(sealer)
 	}}
 	n.cfg.Store(cfg)
+	n.running.Store(cfg)
 	if err := n.open(ctx, cfg); err != nil {
 		n.close()
 		return nil, err
@@ -184,15 +187,17 @@ func (n *node) run(ctx context.Context) error {
 		return nil
 	})
 	n.log.Info("serving", "listen", n.addr(), "admin", n.adminListener.Addr().String(), "redis", n.store.what, "version", versionText())
-	return group.Wait()
+	err = group.Wait()
+	n.log.Info("stopped")
+	return err
 }
 
 func (n *node) drain(server *proxy.Server, grace time.Duration) {
 	n.draining.Store(true)
-	n.log.Info("draining", "grace", grace)
+	n.log.Info("draining", "grace", grace.String())
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	for _, rm := range n.running() {
+	for _, rm := range n.liveRooms() {
 		rm.resign()
 	}
 	if err := server.Shutdown(ctx); err != nil {
@@ -203,13 +208,13 @@ func (n *node) drain(server *proxy.Server, grace time.Duration) {
 }
 
 func (n *node) stopRooms() {
-	for _, rm := range n.running() {
+	for _, rm := range n.liveRooms() {
 		rm.stop()
 	}
 }
 
-// running are the rooms of the moment.
-func (n *node) running() []*room {
+// liveRooms are the rooms of the moment.
+func (n *node) liveRooms() []*room {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Collect(maps.Values(n.rooms))

@@ -90,7 +90,7 @@ func (rm *room) stop() {
 func (n *node) reload(ctx context.Context, cfg *config.Config) {
 	waits := config.NeedsRestart(n.cfg.Load(), cfg)
 	known := map[string]*room{}
-	for _, rm := range n.running() {
+	for _, rm := range n.liveRooms() {
 		known[rm.line.Room()] = rm
 	}
 	var added []string
@@ -122,7 +122,7 @@ func (n *node) reload(ctx context.Context, cfg *config.Config) {
 	n.removeRooms(slices.Collect(maps.Keys(known))) // no request finds them any more
 	n.restart.Store(&waits)
 	n.metrics.reloaded(true)
-	n.log.Info("configuration read anew", "hash", cfg.Hash(), "rooms", len(cfg.Rooms))
+	n.log.Info("configuration read anew", "hash", cfg.Hash(), "changed", config.Changes(n.running.Swap(cfg), cfg))
 	for _, key := range waits {
 		n.log.Warn("this change takes effect at the next start", "key", key)
 	}
@@ -140,6 +140,16 @@ func (n *node) removeRooms(ids []string) {
 		rm.stop()
 		n.log.Info("room removed", "room", id)
 	}
+}
+
+// keysRead tells how a changed keys file stands.
+func (n *node) keysRead(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	n.keysBad.Store(&text)
+	n.metrics.keysRead(err == nil)
 }
 
 // badConfig tells that a changed file is not used.
@@ -169,6 +179,7 @@ func edgeRoom(r config.Room, line *queue.Line) proxy.Room {
 		Title: r.Title, Entry: entry, Languages: r.Languages, Upstream: r.Upstream,
 		Session: r.Session, SessionMax: r.SessionMax, Claim: r.ClaimWindow, Sliding: r.Sliding,
 		ForwardToken: r.ForwardToken, Identity: r.Identity, OutageOpen: r.OnOutage == "open", CORSOrigins: r.CORSOrigins,
+		Zone: r.OpensAt.Location(),
 		Line: line,
 	}
 }

@@ -31,9 +31,13 @@ const STATES = {
   expired: { place: { state: 'expired' }, state: 'expired' },
   admitted: { place: { state: 'admitted' }, state: 'admitted' },
   closed: { problem: { status: 409, type: 'room-closed' }, status: { state: 'closed', reason: 'lang' }, state: 'closed', then: page => page.waitForSelector('#reason-box:not([hidden])') },
+  'closed-place': { place: { state: 'closed', reason: 'lang' }, state: 'closed' },
+  'full-new': { problem: { status: 409, type: 'room-closed', state: 'full' }, status: { state: 'full' }, state: 'full' },
   linefull: { problem: { status: 503, type: 'line-full' }, state: 'linefull' },
   signin: { problem: { status: 403, type: 'identity-required' }, state: 'signin' },
-  busy: { problem: { status: 503, type: 'redis-away', retryAfter: 30 }, state: 'joining', then: page => page.waitForSelector('#trouble:not([hidden])') },
+  away: { problem: { status: 503, type: 'redis-away', retryAfter: 30 }, state: 'joining', then: page => page.waitForSelector('#trouble:not([hidden])') },
+  stuck: { place: { state: 'admitted' }, shut: true, state: 'stuck' },
+  busy: { problem: { status: 503, type: 'unknown', retryAfter: 30 }, state: 'joining', then: page => page.waitForSelector('#trouble:not([hidden])') },
   offline: { state: 'waiting', then: (page, context) => context.setOffline(true).then(() => page.waitForSelector('#trouble:not([hidden])')) },
   leaving: { state: 'waiting', then: page => page.click('#leave') },
 };
@@ -63,6 +67,7 @@ async function show(name, want, viewport, scheme, lang, check) {
     const fillIn = object => object && { ...object, ...(object.reason ? { reason: reason[lang] } : {}) };
     Object.assign(stub.place, fillIn(want.place));
     stub.problem = want.problem || null;
+    stub.doorOpen = !want.shut;
     stub.status = fillIn(want.status) || stub.status;
     const page = await context.newPage();
     // The admitted state is gone as soon as the page reloads, so its timer waits here.
@@ -87,13 +92,13 @@ async function plainPages(viewport, scheme, lang, check) {
   try {
     // The page has no script of its own, so they are on here, for axe.
     const page = await context.newPage();
-    for (const file of ['wait-waiting', 'wait-before_opening', 'wait-paused', 'wait-admitted', 'wait-expired', 'wait-']) {
+    for (const file of ['wait-waiting', 'wait-before_opening', 'wait-paused', 'wait-admitted', 'wait-expired', 'wait-closed', 'wait-full', 'wait-closed-new', 'wait-full-new', 'wait-']) {
       await page.route('**/plain', route => stubFile(route, stub, `${file}-${lang}.html`));
       await page.goto(`${stub.url}/plain`);
       wrong.push(...(await look(page, `nojs-${file}`, viewport, scheme, lang, check)).map(line => `${file}: ${line}`));
       await page.unroute('**/plain');
     }
-    for (const status of [404, 502]) {
+    for (const status of ['403', '404', '502', '502-refresh', '504']) {
       await page.route('**/plain', route => stubFile(route, stub, `error-${status}.html`));
       await page.goto(`${stub.url}/plain`);
       wrong.push(...(await look(page, `error-${status}`, viewport, scheme, lang, check)).map(line => `error ${status}: ${line}`));

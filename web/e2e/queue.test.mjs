@@ -185,6 +185,36 @@ test('paused, holding and full keep the place and say why', async () => {
   await poll(page, { state: 'full' });
   await inState(page, 'full');
   assert.ok(await page.isVisible('#leave'));
+  assert.match(await text(page, 'text'), /the line moves on/);
+});
+
+test('a closed room keeps a place, shows it and lets it be left', async () => {
+  const page = await open();
+  await poll(page, { state: 'closed', reason: 'See you tomorrow', etaSeconds: undefined });
+  await inState(page, 'closed');
+  const kept = 'Nobody is let in while the room is closed. Your place is kept; if it opens again, the line moves on.';
+  assert.equal(await text(page, 'text'), kept);
+  assert.equal(await text(page, 'said'), `This room is closed. ${kept}`);
+  assert.equal(await text(page, 'reason'), 'See you tomorrow');
+  assert.ok(await page.isVisible('#number'));
+  assert.equal(await text(page, 'number'), '20,345');
+  assert.ok(await page.isVisible('#leave'));
+  await page.reload();
+  await inState(page, 'closed');
+  assert.equal(await text(page, 'text'), kept, 'also after a reload');
+  await poll(page, { state: 'waiting' });
+  await inState(page, 'waiting');
+  await poll(page, { state: 'closed' });
+  await inState(page, 'closed');
+  stub.problem = { on: 'POST', status: 409, type: 'room-closed' };
+  await page.click('#leave');
+  await page.click('#leave-yes');
+  await inState(page, 'left');
+  await page.click('#again');
+  await inState(page, 'closed');
+  assert.match(await text(page, 'text'), /^Nobody can join at the moment/, 'no place, nothing kept');
+  assert.equal(await page.isVisible('#leave'), false);
+  assert.equal(await page.isVisible('#number'), false);
 });
 
 test('a closed room is told, and joined when it opens', async () => {
@@ -198,8 +228,10 @@ test('a closed room is told, and joined when it opens', async () => {
   await until('the reason', async () => await text(page, 'reason') === 'See you tomorrow');
   await until('the status is looked at', () => stub.count('GET /_ropeline/events/spring-tour/status') >= 2);
   assert.equal(stub.count('POST'), 1, 'it does not knock while closed');
+  assert.match(await text(page, 'text'), /^Nobody can join at the moment/);
   stub.status = { state: 'full' };
   await inState(page, 'full');
+  assert.equal(await text(page, 'text'), 'Everything has been taken. If something comes free while this page is open, you join the line by yourself.');
   assert.equal(await page.isVisible('#leave'), false, 'there is no place to leave');
   stub.problem = null;
   stub.status = { state: 'open' };
@@ -276,10 +308,30 @@ test('Retry-After is honoured', async () => {
   const from = Date.now();
   const page = await open('/tickets/', '');
   await page.waitForSelector('#trouble:not([hidden])');
-  assert.match(await text(page, 'trouble-what'), /very busy/);
   assert.equal(await page.isVisible('#try-now'), false);
+  await page.evaluate(() => dispatchEvent(new Event('online')));
   await until('a second try', () => stub.count('POST') >= 2);
   assert.ok(Date.now() - from >= 4000, 'it came back too soon');
+});
+
+test('a newcomer is not told of a place while none is given out', async () => {
+  stub.problem = { status: 503, type: 'redis-away', retryAfter: 1 };
+  const page = await open('/tickets/', '');
+  await page.waitForSelector('#trouble:not([hidden])');
+  const away = 'We can’t give out places for a moment. Keep this page open: it keeps trying for you.';
+  assert.equal(await text(page, 'trouble-what'), away);
+  assert.equal(await text(page, 'said'), away);
+  stub.problem = null;
+  await inState(page, 'waiting');
+  await page.waitForSelector('#trouble', { state: 'hidden' });
+  assert.match(await text(page, 'said'), /^Connected again. You are in line/);
+  stub.problem = { status: 503, type: 'redis-away', retryAfter: 30 };
+  await leap(page, 3_600_000);
+  await page.waitForSelector('#trouble:not([hidden])');
+  assert.match(await text(page, 'trouble-what'), /very busy/, 'a poll');
+  await page.reload();
+  await page.waitForSelector('#trouble:not([hidden])');
+  assert.match(await text(page, 'trouble-what'), /very busy/, 'a join by whoever had a place');
 });
 
 test('a place that the server no longer knows is joined anew', async () => {

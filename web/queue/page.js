@@ -135,7 +135,9 @@ function queuePage() {
       rest('noroom');
     } else {
       failures++;
-      wait('busy', Math.max(answer.retry * (1 + Math.random() / 5), backoff(failures)));
+      // Whoever has a place keeps it meanwhile; whoever has none is not told of one.
+      const away = problem === 'redis-away' && joining && !kept.number;
+      wait(away ? 'away' : 'busy', Math.max(answer.retry * (1 + Math.random() / 5), backoff(failures)));
     }
   }
 
@@ -222,6 +224,11 @@ function queuePage() {
     trouble = {kind: kind, until: Date.now() + ms};
     schedule(ms);
     render();
+  }
+
+  // told reports whether the server itself said when to come back: nobody is to try sooner.
+  function told(kind) {
+    return kind === 'busy' || kind === 'away';
   }
 
   function backoff(n) {
@@ -328,7 +335,7 @@ function queuePage() {
     $('stay').onclick = () => $('ask').close();
     $('leave-yes').onclick = leave;
     addEventListener('online', () => {
-      if (trouble && trouble.kind !== 'busy') ask();
+      if (trouble && !told(trouble.kind)) ask();
     });
     addEventListener('offline', () => {
       if (done || nextAt === Infinity) return;
@@ -412,10 +419,11 @@ function queuePage() {
     const state = w[view.state] ? view.state : 'waiting';
     const place = state === 'waiting' || state === 'paused' || state === 'holding';
     // Who found the room full or closed on arrival has no answer about a place, and nothing to leave.
-    const inLine = view.at && (place || state === 'before_opening' || state === 'full');
+    const inLine = view.at && (place || state === 'before_opening' || state === 'full' || state === 'closed');
+    const text = inLine && {closed: w.closedKept, full: w.fullKept}[state] || w[state + 'Text'];
     $('card').setAttribute('data-state', state);
     put('state', w[state]);
-    put('text', w[state + 'Text']);
+    put('text', text);
     show('ahead', place && 'least' in kept);
     show('progress', place && 'least' in kept);
     if (place && 'least' in kept) renderAhead();
@@ -442,10 +450,10 @@ function queuePage() {
     show('trouble', trouble);
     if (trouble) {
       put('trouble-what', w[trouble.kind]);
-      show('try-now', trouble.kind !== 'busy');
+      show('try-now', !told(trouble.kind));
     }
     tick();
-    announce(state, place);
+    announce(state, place, text);
   }
 
   function renderAhead() {
@@ -497,7 +505,7 @@ function queuePage() {
   }
 
   // announce tells a screen reader of a new state or trouble at once, and of the way ahead at milestones.
-  function announce(state, place) {
+  function announce(state, place, about) {
     const known = trouble ? trouble.kind : state;
     const level = place && 'least' in kept ? MILESTONES.filter(n => n >= kept.least).length : -1;
     const fresh = known !== said.state;
@@ -509,9 +517,9 @@ function queuePage() {
       if (state === 'waiting') text += ' ' + w.wait + ': ' + waitRange() + '.';
       if (fresh) text = w[state] + '. ' + text;
     } else if (!trouble) {
-      text += w[state + 'Text'] || '';
+      text += about;
     }
-    if (!trouble && /^(offline|lost|busy)$/.test(said.state)) text = w.back + ' ' + text;
+    if (!trouble && /^(offline|lost|busy|away)$/.test(said.state)) text = w.back + ' ' + text;
     said = {state: known, level: level, at: Date.now()};
     put('said', text);
   }

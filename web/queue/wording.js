@@ -38,6 +38,7 @@ function waitText(low, high, w, lang) {
   if (hi <= 90) return rangeText(w, lo, hi, 'minutes', lang);
   const loHalves = Math.floor(low / 1800) / 2;
   const hiHalves = Math.ceil(high / 1800) / 2;
+  if (loHalves >= 24 && hiHalves > 24) return w.overDay;
   if (hiHalves > 24) return fill(w.over, 'n', countText(w, 'hours', Math.max(1, Math.floor(loHalves)), lang));
   if (loHalves >= 1 || lo < 1) return rangeText(w, loHalves, hiHalves, 'hours', lang);
   return fill(fill(w.between, 'low', countText(w, 'minutes', lo, lang)), 'high', countText(w, 'hours', hiHalves, lang));

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ropeline/web"
@@ -25,7 +26,7 @@ func main() {
 	}
 }
 
-// render writes page-<room>.html for three rooms, wait-<state>-<lang>.html, error-<status>.html and csp.json
+// render writes page-<room>.html for three rooms, wait-<state>-<lang>.html, error-<status>[-refresh].html and csp.json
 // (file name to Content-Security-Policy).
 func render(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -51,7 +52,7 @@ func render(dir string) error {
 		}
 	}
 	for _, lang := range web.Languages() {
-		for _, state := range []string{"", "before_opening", "waiting", "admitted", "paused", "closed", "full", "holding", "expired"} {
+		for _, state := range []string{"", "before_opening", "waiting", "admitted", "paused", "closed", "full", "holding", "expired", "closed-new", "full-new"} {
 			body, err := wait(tour, lang, state)
 			if err != nil {
 				return err
@@ -67,6 +68,10 @@ func render(dir string) error {
 			return err
 		}
 	}
+	refreshing := web.Error(web.ErrorView{Status: 502, Room: tour.Title, Retry: "/tickets/", Refresh: 15})
+	if err := write("error-502-refresh.html", web.PlainCSP(), refreshing); err != nil {
+		return err
+	}
 	list, err := json.MarshalIndent(policies, "", "  ")
 	if err != nil {
 		return err
@@ -74,16 +79,17 @@ func render(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "csp.json"), list, 0o644)
 }
 
-// wait renders the page of one made-up place.
+// wait renders the page of one made-up place; "-new" is for whoever has none.
 func wait(room web.Room, lang, state string) ([]byte, error) {
 	hanoi := time.FixedZone("+07", 7*60*60)
 	view := web.WaitView{
 		Room: room, Lang: lang, State: state, Number: 20345, Ahead: 12345, ETALow: 11 * time.Minute, ETAHigh: 24 * time.Minute,
 		OpensAt: time.Date(2026, 12, 10, 10, 0, 0, 0, hanoi), Now: time.Date(2026, 12, 10, 10, 4, 5, 0, hanoi), Refresh: 12,
 	}
-	switch state {
-	case "":
-		view.Number, view.Refresh = 0, 0
+	if name, isNew := strings.CutSuffix(state, "-new"); isNew || state == "" {
+		view.State, view.Number, view.Refresh = name, 0, 0
+	}
+	switch view.State {
 	case "paused", "closed":
 		view.Reason = "Sân khấu đang được kiểm tra an toàn.\nThe stage is being checked for safety."
 	}
