@@ -75,7 +75,7 @@ func New(rdb redis.UniversalClient, room string, cfg Config) *Line {
 	if cfg.Pace == nil {
 		cfg.Pace = func() Pace { return Pace{Min: 2 * time.Second, Max: 15 * time.Second, Budget: 5000} }
 	}
-	l := &Line{rdb: rdb, room: room, k: keysOf(room), cfg: cfg, clock: cfg.Clock, started: time.Now(), gone: newGoneSet(), asked: recent.New[string, asked](16384)}
+	l := &Line{rdb: rdb, room: room, k: keysOf(room), cfg: cfg, clock: cfg.Clock, started: time.Now(), gone: newGoneSet(), asked: recent.New[string, asked](4096)}
 	l.owed.longer, l.owed.ended = map[string]Session{}, map[string]Session{}
 	l.visits.line = l
 	l.era.Store(&era{})
