@@ -314,8 +314,8 @@ func (e *Edge) answered(res *http.Response, q *request, v *visit) {
 		e.metrics.ended(v.room.id(), "upstream")
 		v.fresh = false
 	case "extend":
-		if left := v.Expires.Sub(v.room.Line.Now()); left > v.room.Session*9/10 {
-			break // it has just been lengthened: one call for a tenth of a session, however often the site says so
+		if !v.extensible() {
+			break
 		}
 		if longer, err := e.lengthen(q.Context(), v, v.room.Session, v.room.SessionMax); err == nil {
 			v = longer
@@ -326,6 +326,13 @@ func (e *Edge) answered(res *http.Response, q *request, v *visit) {
 		res.Header.Set(tokenHeader, v.token)
 	}
 	keepPrivate(res, v.fresh)
+}
+
+// extensible reports whether the site's wish to extend changes anything: not just after it did (one call for a tenth of a
+// session, however often the site says so), not at the end of the longest session, and not without a place in Redis.
+func (v *visit) extensible() bool {
+	return !v.Outage && v.Expires.Before(v.Started.Add(v.room.SessionMax)) &&
+		v.Expires.Sub(v.room.Line.Now()) <= v.room.Session*9/10
 }
 
 // keepPrivate sees to it that no shared cache shows a gated answer to somebody who was not admitted. What the upstream

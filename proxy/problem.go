@@ -50,7 +50,7 @@ var titles = map[string]string{
 var retrySlugs = map[string]bool{"redis-away": true, "line-full": true, "upstream-down": true, "upstream-timeout": true}
 
 // refuse answers with a problem: a page to a person, problem+json to anything else and to whoever was not admitted (a
-// person who is not gets the queue page instead of it).
+// person who opens a page gets the queue page instead; a form is answered so that nothing it holds is taken for sent).
 func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, rm *room, status int, slug, detail string) {
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // the body that nobody reads

@@ -40,7 +40,7 @@ func (l *Line) Look(ctx context.Context, term int64, s Settings) (View, error) {
 		}
 		a, err := l.call(ctx, "look", lookScript, l.k.with(), generation, term, string(s.Mode),
 			strconv.FormatFloat(s.Rate, 'f', -1, 64), s.Limit, opens, s.Claim.Milliseconds(), s.Session.Milliseconds(),
-			leastPatience.Milliseconds()).Slice()
+			leastPatience.Milliseconds(), calmFor.Milliseconds()).Slice()
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ local again, calm = ARGV[4] == '1', ARGV[5] == '1'
 local high = tonumber(ARGV[2])
 if tonumber(redis.call('GET', SEQ) or '0') < high then redis.call('SET', SEQ, text(high)) end
 
-local set = redis.call('HMGET', STATE, 'mode', 'rate', 'limit', 'opens', 'claim', 'session')
+local set = redis.call('HMGET', STATE, 'mode', 'rate', 'limit', 'opens', 'claim', 'session', 'looked', 'calm')
 local mode, rate, limit = set[1], tonumber(set[2] or '0'), tonumber(set[3] or '0')
 local waiting = redis.call('ZCARD', LINE)
 local active, budget -- read when first needed
@@ -29,6 +29,7 @@ local entered = 0 -- the highest score admitted at once
 
 local function spare()
   if calm or mode ~= 'open' or waiting > 0 or now < tonumber(set[4]) then return false end
+  if now - tonumber(set[7]) > 3000 or now < tonumber(set[8]) then return false end -- nobody leads, or only since just now
   if not active then
     active, budget = count_active(now), budget_at(now, rate)
   end

@@ -139,6 +139,7 @@ func (l *Line) adopt(generation int64) {
 		}
 		if l.era.CompareAndSwap(known, &era{generation: generation}) {
 			l.shown.reset(generation)
+			l.presence.again()
 			if known.generation != 0 {
 				l.cfg.Logger.Warn("new generation", "room", l.room, "generation", generation, "before", known.generation)
 			}
@@ -192,26 +193,33 @@ func (l *Line) every(ctx context.Context, interval time.Duration, name string, w
 
 // refreshOrOpen also makes a generation where Redis has none, or an older one than this node knows.
 func (l *Line) refreshOrOpen(ctx context.Context) error {
+	away := l.Away()
 	err := l.refresh(ctx)
 	if errors.Is(err, ErrGeneration) {
 		err = l.Open(ctx)
 	}
-	if before := l.failing.Swap(err != nil); before && err == nil {
+	if away && err == nil {
+		l.presence.again()
 		l.recovered.Store(int64(time.Since(l.started)))
 	}
+	l.failing.Store(err != nil)
 	l.cfg.Metrics.aged(l)
 	return err
 }
 
-// calm is how long after an outage nobody is admitted: until the nodes have written back the sessions that they lengthened
-// meanwhile, which are active although Redis does not know it yet.
+// calmFor is how long after an outage nobody is admitted.
+const calmFor = 3 * time.Second
+
+// calm tells whether an outage has just ended: until the nodes have written back the sessions that they lengthened
+// meanwhile, more are active than Redis knows.
 func (l *Line) calm() bool {
-	return time.Since(l.started)-time.Duration(l.recovered.Load()) < 3*l.cfg.Flush
+	return l.Away() || time.Since(l.started)-time.Duration(l.recovered.Load()) < calmFor
 }
 
 func (l *Line) refresh(ctx context.Context) error {
 	sent := l.clock.nodeNow()
-	answer, err := l.call(ctx, "read", readScript, l.k.with()).Slice()
+	known := l.era.Load()
+	answer, err := l.call(ctx, "read", readScript, l.k.with(), known.generation, known.highest.Load()).Slice()
 	if err != nil {
 		return err
 	}

@@ -37,8 +37,10 @@ func TestOutage_NobodyIsAbsentJustBecauseNobodyLooked(t *testing.T) {
 		}
 		longAgo := l.Now().Add(-2 * time.Minute).UnixMilli()
 		rdb.HSet(t.Context(), l.k.state, "looked", longAgo)
-		if !d.look().Amnesty || !d.look().Amnesty {
-			t.Fatal("after two minutes without a leader those who wait count as absent")
+		for look := range 2 {
+			if !d.look().Amnesty {
+				t.Fatalf("look %d after two minutes without a leader: those who wait count as absent", look+1)
+			}
 		}
 		rdb.HSet(t.Context(), l.k.state, "amnesty", longAgo)
 		if d.look().Amnesty {
@@ -87,10 +89,10 @@ func TestOutage_PlaceThatRedisLostIsPutBackByItsNextPoll(t *testing.T) {
 			}
 		})
 		t.Run("everything", func(t *testing.T) {
-			l, d, places := waiting(t, rdb, 7)
+			l, _, places := waiting(t, rdb, 7)
 			rdb.Del(t.Context(), append([]string{l.k.used(places[0].Generation)}, l.k.stateToBatch...)...)
 			back(t, l)
-			d = lead(t, l)
+			d := lead(t, l)
 			d.publish(l)
 			for _, i := range []int{6, 0, 3, 1, 5, 2, 4} {
 				if _, err := l.Poll(t.Context(), places[i]); err != nil {
@@ -173,6 +175,95 @@ func TestPoll_EndOfAPlaceIsNotAskedAnewEachTime(t *testing.T) {
 		l.asked.Put(places[0].ID, kept)
 		if r, err := l.Poll(t.Context(), places[0]); err != nil || r.Grant.Token != "remembered" {
 			t.Errorf("asked Redis again: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestOutage_NumberThatRedisLostIsNotGivenAgain(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l, d, places := waiting(t, rdb, 3)
+		fresh := node(t, rdb, l.Room(), Config{}) // has seen nobody
+		rdb.ZRem(t.Context(), l.k.line, places[2].ID)
+		rdb.Set(t.Context(), l.k.seq, 2, 0) // the failover lost the third join
+		fresh.era.Store(&era{generation: places[0].Generation})
+		d.publish(fresh)
+		if _, err := fresh.Poll(t.Context(), places[2]); err != nil {
+			t.Fatal(err)
+		}
+		d.publish(fresh)
+		d.publish(fresh)
+		if r, err := fresh.Poll(t.Context(), places[2]); err != nil || r.State != Waiting || r.Ahead != 2 {
+			t.Errorf("the place that was lost: %+v, %v; want it back with 2 ahead", r, err)
+		}
+		if newcomer := join(t, fresh, Visitor{}); newcomer.Place.Number != 4 {
+			t.Errorf("the next newcomer has number %d, want 4", newcomer.Place.Number)
+		}
+		if n := rdb.ZCard(t.Context(), l.k.line).Val(); n != 4 {
+			t.Errorf("%d in line, want 4", n)
+		}
+	})
+}
+
+func TestOutage_PresenceIsToldAnewToARedisThatLostIt(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l, d, places := waiting(t, rdb, 5)
+		d.publish(l)
+		poll := func() {
+			for _, p := range places {
+				if _, err := l.Poll(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		poll()
+		generation, window := places[0].Generation, l.Now().UnixMilli()/windowMillis
+		lost := append([]string{l.k.used(generation)}, l.k.stateToBatch...)
+		for w := window - 1; w <= window+5; w++ {
+			lost = append(lost, l.k.here(generation, w))
+		}
+		rdb.Del(t.Context(), lost...)
+		back(t, l)
+		d = lead(t, l)
+		d.publish(l)
+		poll()
+		for i := range 3 {
+			later := l.Now().Add(time.Duration(i) * windowMillis * time.Millisecond)
+			heads, err := l.Candidates(t.Context(), 0, 10, later)
+			if err != nil || len(heads) != 5 {
+				t.Fatalf("%d in line, %v; want 5", len(heads), err)
+			}
+			for _, h := range heads {
+				if !h.Present {
+					t.Errorf("number %d, who polls all the time, is absent %d windows later", h.Number, i)
+				}
+			}
+		}
+	})
+}
+
+func TestOutage_WhoStartsAfterItIsCalmToo(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l, d, _ := waiting(t, rdb, 1)
+		d.look()
+		rdb.HSet(t.Context(), l.k.state, "looked", l.Now().Add(-time.Minute).UnixMilli())
+		fresh := node(t, rdb, l.Room(), Config{}) // did not see the outage
+		v, err := fresh.Look(t.Context(), d.term, d.set)
+		if err != nil || v.Budget != 0 || !v.Amnesty {
+			t.Errorf("the first look after it: %+v, %v; want no budget", v, err)
+		}
+		rdb.HSet(t.Context(), l.k.state, "calm", 0)
+		rdb.Del(t.Context(), l.k.pace) // which has had no time to grow
+		if v, err := fresh.Look(t.Context(), d.term, d.set); err != nil || v.Budget < 1 {
+			t.Errorf("a while later: %+v, %v; want a budget", v, err)
+		}
+		empty := node(t, rdb, roomName(), Config{})
+		lead(t, empty).look()
+		rdb.HSet(t.Context(), empty.k.state, "looked", l.Now().Add(-time.Minute).UnixMilli())
+		if turn := join(t, empty, Visitor{}); turn.Grant != nil {
+			t.Error("admitted at once although nobody has led for a minute")
 		}
 	})
 }

@@ -39,6 +39,7 @@ type Report struct {
 // snapshot and does not, or when there is no snapshot to trust. It marks p as present. Nothing is lost by an error: the place stays as it is.
 func (l *Line) Poll(ctx context.Context, p Place) (Report, error) {
 	s := l.snapshot.Load()
+	l.sawNumber(p.Generation, p.Number) // also where Redis has lost it
 	switch {
 	case l.gone.has(p.ID):
 		return Report{State: Expired, Place: p, Ahead: -1}, nil

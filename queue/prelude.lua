@@ -1,5 +1,5 @@
 -- prelude.lua: put in front of every script. Names the fixed keys of a room and holds what several scripts do.
--- KEYS[1]  HASH    state        gen, serving, ended (a counter), snap, looked and amnesty (ms, see look.lua), and the
+-- KEYS[1]  HASH    state        gen, serving, ended (a counter), snap, looked, amnesty and calm (ms, see look.lua), and the
 --                               settings that the leader decided: mode, rate (per second), limit, opens, claim, session (ms)
 -- KEYS[2]  STRING  seq          last number given in this generation
 -- KEYS[3]  ZSET    line         place id -> score

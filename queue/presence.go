@@ -82,6 +82,15 @@ func (p *presence) take(now time.Time) map[windowKey][]int64 {
 	return out
 }
 
+// again forgets what Redis has been told: it may have lost it. Everything that is marked from now on is told anew.
+func (p *presence) again() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.windows {
+		w.marked = nil
+	}
+}
+
 // giveBack puts marks that Redis did not take in front of the next flush.
 func (p *presence) giveBack(key windowKey, numbers []int64) {
 	p.mu.Lock()

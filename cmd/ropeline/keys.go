@@ -58,14 +58,21 @@ func keysCommand() *cobra.Command {
 	return c
 }
 
-// replaceFile writes a file beside the old one and renames it over it: no reader sees half of it.
+// replaceFile writes a file beside the old one, with its mode, and renames it over it: no reader sees half of it.
 func replaceFile(path string, data []byte) error {
+	mode := os.FileMode(0o600)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+		if old, err := os.Stat(path); err == nil {
+			mode = old.Mode().Perm()
+		}
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // readable by its owner only
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
