@@ -114,14 +114,14 @@ func (e *Edge) SetSite(rooms []Room, upstream *url.URL) error {
 	s := &site{byID: make(map[string]*room, len(rooms)), upstream: upstream}
 	var routes []Route
 	for _, given := range rooms {
-		page, err := web.NewPage(web.Room{ID: given.Route.Room, Title: given.Title, Languages: given.Languages, Entry: given.Entry})
-		if err != nil {
-			return fmt.Errorf("room %s: %w", given.Route.Room, err)
-		}
 		if given.Upstream == nil {
 			given.Upstream = upstream
 		}
-		rm := &room{Room: given, page: page, cors: map[string]bool{}}
+		rm := &room{Room: given, cors: map[string]bool{}}
+		var err error
+		if rm.page, err = web.NewPage(rm.text()); err != nil {
+			return fmt.Errorf("room %s: %w", rm.id(), err)
+		}
 		for _, origin := range given.CORSOrigins {
 			rm.cors[strings.ToLower(origin)] = true
 		}

@@ -44,7 +44,7 @@ type Line struct {
 	snapshot  atomic.Pointer[Snapshot]
 	read      atomic.Int64 // when Redis last answered the refresh, ns of the node's clock since start
 	failing   atomic.Bool  // the last refresh failed
-	recovered atomic.Int64 // when one succeeded after a failed one, ns as in read
+	recovered atomic.Int64 // when Redis answered again after it had been away, ns as in read
 	started   time.Time
 
 	visits   batcher
@@ -75,7 +75,8 @@ func New(rdb redis.UniversalClient, room string, cfg Config) *Line {
 	if cfg.Pace == nil {
 		cfg.Pace = func() Pace { return Pace{Min: 2 * time.Second, Max: 15 * time.Second, Budget: 5000} }
 	}
-	l := &Line{rdb: rdb, room: room, k: keysOf(room), cfg: cfg, clock: cfg.Clock, started: time.Now(), gone: newGoneSet(), asked: recent.New[string, asked](4096)}
+	l := &Line{rdb: rdb, room: room, k: keysOf(room), cfg: cfg, clock: cfg.Clock, started: time.Now(),
+		gone: newGoneSet(), asked: recent.New[string, asked](4096)}
 	l.owed.longer, l.owed.ended = map[string]Session{}, map[string]Session{}
 	l.visits.line = l
 	l.era.Store(&era{})
@@ -217,7 +218,7 @@ func (l *Line) calm() bool {
 }
 
 func (l *Line) refresh(ctx context.Context) error {
-	sent := l.clock.nodeNow()
+	sent := time.Now()
 	known := l.era.Load()
 	answer, err := l.call(ctx, "read", readScript, l.k.with(), known.generation, known.highest.Load()).Slice()
 	if err != nil {

@@ -36,7 +36,8 @@ type Report struct {
 }
 
 // Poll answers from memory where it can, and asks Redis only when the turn of p has come, when p should stand in the
-// snapshot and does not, or when there is no snapshot to trust. It marks p as present. Nothing is lost by an error: the place stays as it is.
+// snapshot and does not, or when there is no snapshot to trust. It marks p as present. Nothing is lost by an error: the place
+// stays as it is.
 func (l *Line) Poll(ctx context.Context, p Place) (Report, error) {
 	s := l.snapshot.Load()
 	l.sawNumber(p.Generation, p.Number) // also where Redis has lost it

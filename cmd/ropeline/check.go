@@ -46,7 +46,8 @@ func checkFiles(complaints io.Writer, cfg *config.Config) error {
 		}
 	}
 	if cfg.Signing.KeysFile != "" {
-		complain("signing.keys_file", checkKeys(cfg.Signing.KeysFile))
+		_, err := readKeys(cfg.Signing.KeysFile)
+		complain("signing.keys_file", err)
 	}
 	if cfg.TLS.CertFile != "" {
 		_, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)

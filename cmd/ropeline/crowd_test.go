@@ -15,19 +15,9 @@ import (
 // Two nodes, one Redis, two thousand visitors whose every connection may end at either node.
 func TestSystem_CrowdThroughTwoNodes(t *testing.T) {
 	const limit, visitors = 200, 2000
-	store := redistest.Private(t)
-	behind := newSite(t)
-	set := newSettings(t, store.URL(), behind)
-	set.write(t, "id: show, paths: [/show/], rate: 120/s, active_limit: 200, session: 10s, claim_window: 10s, poll: {min: 1s, max: 4s}")
-	a, b := launch(t, set.path), launch(t, set.path)
-	a.ready()
-	b.ready()
-	rdb := store.Client()
-	defer rdb.Close()
-	stop := watch(t, rdb, "show")
-
+	two := twoNodes(t, "rate: 120/s, active_limit: 200, session: 10s, claim_window: 10s")
 	cfg := crowd.Default()
-	cfg.Target = "http://" + balance(t, a, b) + "/show/"
+	cfg.Target = two.target
 	cfg.Visitors, cfg.Arrive, cfg.VanishFor, cfg.Stay, cfg.Requests = visitors, 4*time.Second, 3*time.Second, time.Second, 2
 	cfg.ActiveLimit, cfg.Batch, cfg.Connections, cfg.Seed = limit, 120, 256, 1
 	cfg.Duration = 3 * time.Minute
@@ -35,8 +25,8 @@ func TestSystem_CrowdThroughTwoNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop().check(t, limit)
-	checkReport(t, report, behind)
+	two.stop().check(t, limit)
+	checkReport(t, report, two.behind)
 	cheats := visitors / 50
 	if ends := report.Admitted + report.Left + report.GaveUp; ends != visitors-cheats || report.Lost != 0 {
 		t.Errorf("%d admitted, %d left, %d gave up: %d of %d visitors", report.Admitted, report.Left, report.GaveUp, ends, visitors-cheats)
@@ -44,7 +34,7 @@ func TestSystem_CrowdThroughTwoNodes(t *testing.T) {
 	if report.CameBack == 0 || report.RefusedWithoutToken == 0 || report.Left == 0 {
 		t.Errorf("%d came back, %d cheats' knocks refused, %d left: this crowd shows too little", report.CameBack, report.RefusedWithoutToken, report.Left)
 	}
-	if n := rdb.ZCard(t.Context(), "rope:{show}:line:general").Val(); n > int64(report.GaveUp) {
+	if n := two.rdb.ZCard(t.Context(), "rope:{show}:line:general").Val(); n > int64(report.GaveUp) {
 		t.Errorf("%d still in line in Redis, %d gave up", n, report.GaveUp)
 	}
 	if report.Seconds > 90 {

@@ -40,19 +40,9 @@ func TestSystem_PausedLeaderLosesTheLeaseAndNothingElse(t *testing.T) {
 		t.Skip("pauses a node for ten seconds")
 	}
 	const limit, visitors = 30, 300
-	store := redistest.Private(t)
-	behind := newSite(t)
-	set := newSettings(t, store.URL(), behind)
-	set.write(t, "id: show, paths: [/show/], rate: 15/s, active_limit: 30, session: 10s, claim_window: 20s, poll: {min: 1s, max: 4s}")
-	a, b := launch(t, set.path), launch(t, set.path)
-	a.ready()
-	b.ready()
-	rdb := store.Client()
-	defer rdb.Close()
-	stop := watch(t, rdb, "show")
-
+	two := twoNodes(t, "rate: 15/s, active_limit: 30, session: 10s, claim_window: 20s")
 	cfg := crowd.Default()
-	cfg.Target = "http://" + balance(t, a, b) + "/show/"
+	cfg.Target = two.target
 	cfg.Visitors, cfg.Arrive, cfg.Stay, cfg.Requests = visitors, 2*time.Second, time.Second, 2
 	cfg.LeaveRatio, cfg.VanishRatio, cfg.AbandonRatio = 0, 0, 0
 	cfg.ActiveLimit, cfg.Connections, cfg.Seed, cfg.Duration = limit, 128, 1, 3*time.Minute
@@ -61,7 +51,7 @@ func TestSystem_PausedLeaderLosesTheLeaseAndNothingElse(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() { report, err = crowd.Run(t.Context(), cfg) })
 
-	leader, other := leads(t, a, b)
+	leader, other := leads(t, two.a, two.b)
 	eventually(t, "the leader admits", func() bool { n, _ := leader.metric(admittedSeries); return n >= 30 })
 	leader.signal(syscall.SIGSTOP)
 	stopped := time.Now()
@@ -80,16 +70,16 @@ func TestSystem_PausedLeaderLosesTheLeaseAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop().check(t, limit)
+	two.stop().check(t, limit)
 	if report.GotWorse > 0 { // the one that was paused answers what waited in its sockets from what it knew before
 		t.Logf("%d visitors were told of an older position for once: %v", report.GotWorse, report.Examples)
 		report.GotWorse = 0
 	}
-	checkReport(t, report, behind)
+	checkReport(t, report, two.behind)
 	if want := visitors - visitors/50; report.Admitted != want {
 		t.Errorf("%d admitted, want all %d", report.Admitted, want)
 	}
-	leads(t, a, b)
+	leads(t, two.a, two.b)
 }
 
 func TestSystem_RaisedRateIsFollowedWithinThreeSeconds(t *testing.T) {

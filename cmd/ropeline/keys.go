@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -129,7 +128,7 @@ type keyring struct {
 	apply  func(*token.Keys, *queue.Sealer)
 	report func(error) // of each change of the file: nil if it is in use
 	log    *slog.Logger
-	seen   atomic.Pointer[[]byte]
+	seen   []byte   // the content in use
 	ids    []string // of the keys in use, the one that signs first
 }
 
@@ -174,20 +173,10 @@ func (k *keyring) use(data []byte, from, algorithm string) error {
 	if err != nil {
 		return err
 	}
-	k.seen.Store(&data)
+	k.seen = data
 	k.ids = ids
 	k.apply(keys, sealer)
 	return nil
-}
-
-// checkKeys says what is wrong with a keys file, for a command that does not use it.
-func checkKeys(file string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	_, err = token.ParseKeys(data)
-	return err
 }
 
 // run looks at the file every second until ctx ends. A broken one changes nothing, and is told once for each content.
@@ -198,7 +187,7 @@ func (k *keyring) run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for last := string(*k.seen.Load()); ; {
+	for last := string(k.seen); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -226,7 +215,7 @@ func (k *keyring) look(last *string) (changed bool, err error) {
 		return false, nil
 	}
 	*last = content
-	if err != nil || bytes.Equal(data, *k.seen.Load()) {
+	if err != nil || bytes.Equal(data, k.seen) {
 		return true, err
 	}
 	before := k.ids

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"ropeline/internal/redisbox/redistest"
 )
 
 // site is an upstream that counts who comes.
@@ -343,4 +345,28 @@ func (w watched) check(t *testing.T, limit int) {
 	if len(w.back) > 0 {
 		t.Errorf("the serving score went back: %s", strings.Join(w.back, ", "))
 	}
+}
+
+// pair is two nodes on one Redis behind a balancer, with a room named show that is watched in Redis.
+type pair struct {
+	a, b   *process
+	target string // of the room, by the balancer
+	behind *site
+	rdb    *redis.Client
+	stop   func() watched
+}
+
+// twoNodes starts a pair; room is what its settings say beyond the id, the path and quick polls.
+func twoNodes(t *testing.T, room string) pair {
+	t.Helper()
+	store := redistest.Private(t)
+	p := pair{behind: newSite(t), rdb: store.Client()}
+	t.Cleanup(func() { _ = p.rdb.Close() })
+	set := newSettings(t, store.URL(), p.behind)
+	set.write(t, "id: show, paths: [/show/], poll: {min: 1s, max: 4s}, "+room)
+	p.a, p.b = launch(t, set.path), launch(t, set.path)
+	p.a.ready()
+	p.b.ready()
+	p.target, p.stop = "http://"+balance(t, p.a, p.b)+"/show/", watch(t, p.rdb, "show")
+	return p
 }
