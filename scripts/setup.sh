@@ -1,5 +1,5 @@
 # Sourced by the other scripts. Sets root to the checkout, chooses the Go release to build with, and
-# defines say and find_redis.
+# defines say, find_redis and find_postgres.
 # shellcheck shell=sh
 
 # The release we build with: the net/http of Go 1.26 up to 1.26.8 has known holes, and ours faces the world.
@@ -25,9 +25,12 @@ export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
 # find_redis exports ROPELINE_REDIS_SERVER, fetching a server if need be. It fails, having said why, where
 # none can be had.
-find_redis() {
-    sh "$root/scripts/deps.sh" || return 1
-    while IFS='=' read -r name value; do
-        export "$name=$value"
-    done <"$root/.deps/env"
+find_redis() { find_server redis ROPELINE_REDIS_SERVER; }
+
+# find_postgres does the same for ROPELINE_PG_BIN, the folder of a server's programs.
+find_postgres() { find_server postgres ROPELINE_PG_BIN; }
+
+find_server() {
+    sh "$root/scripts/deps.sh" "$1" || return 1
+    export "$2=$(sed -n "s/^$2=//p" "$root/.deps/env")"
 }

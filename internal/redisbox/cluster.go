@@ -80,13 +80,13 @@ func (c *Cluster) join(ctx context.Context) error {
 	for _, n := range c.nodes {
 		rdb := n.Client()
 		defer rdb.Close()
-		if err := eventually(ctx, n.current(), func() error { return whole(ctx, rdb) }); err != nil {
+		if err := n.current().Await(ctx, func() error { return whole(ctx, rdb) }); err != nil {
 			return err
 		}
 	}
 	rdb := c.Client()
 	defer rdb.Close()
-	return eventually(ctx, c.nodes[0].current(), func() error { return writable(ctx, rdb) })
+	return c.nodes[0].current().Await(ctx, func() error { return writable(ctx, rdb) })
 }
 
 // settle gives node i its epoch, so that no two need to settle who is older, and its slots. A node that has met another

@@ -74,7 +74,7 @@ func (s *Sentinel) watch(ctx context.Context, host, port string) error {
 	}
 	replica := s.Replica.Client()
 	defer replica.Close()
-	return eventually(ctx, s.sentinel.current(), func() error {
+	return s.sentinel.current().Await(ctx, func() error {
 		found, err := sentinel.Master(ctx, MasterName).Result()
 		if err != nil {
 			return err

@@ -11,12 +11,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ropeline/internal/process"
 )
 
 const (
 	startTimeout  = 20 * time.Second // a server that doesn't answer by then isn't going to
 	startAttempts = 5                // each on another port
-	readyPoll     = 10 * time.Millisecond
+	busOffset     = 10000            // a cluster node's bus listens that much higher
+	stopGrace     = 5 * time.Second  // how long it may take to end by itself before it is killed
 )
 
 // Server is one Redis server process. Its methods are safe for concurrent use.
@@ -27,7 +30,7 @@ type Server struct {
 	args []string
 
 	mu   sync.Mutex
-	proc *process
+	proc *process.Process
 }
 
 // Start runs the server binary at path on a free port and returns when it answers. extra is appended to
@@ -41,7 +44,7 @@ func Start(ctx context.Context, path string, extra ...string) (*Server, error) {
 		if s, err = startOnFreePort(ctx, path, extra); err == nil {
 			return s, nil
 		}
-		if !errors.Is(err, errPortTaken) {
+		if !errors.Is(err, process.ErrPortTaken) {
 			break
 		}
 	}
@@ -49,7 +52,7 @@ func Start(ctx context.Context, path string, extra ...string) (*Server, error) {
 }
 
 func startOnFreePort(ctx context.Context, path string, extra []string) (*Server, error) {
-	port, err := freePort()
+	port, err := process.FreePort(busOffset)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +69,7 @@ func startOnFreePort(ctx context.Context, path string, extra []string) (*Server,
 }
 
 // Addr is the server's host:port. It stays the same over [Server.Restart].
-func (s *Server) Addr() string { return local(s.port) }
+func (s *Server) Addr() string { return process.Local(s.port) }
 
 // URL is the server's address as a configuration file takes it.
 func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
@@ -75,18 +78,18 @@ func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.proc.stop()
+	s.proc.Stop(stopGrace, process.Terminate)
 	_ = os.RemoveAll(s.dir)
 }
 
 // Kill ends the server at once, as a crash would. Its connections break.
-func (s *Server) Kill() { s.current().kill() }
+func (s *Server) Kill() { s.current().Kill() }
 
 // Pause halts the server: it stays connected and answers nothing until [Server.Resume].
-func (s *Server) Pause() { s.current().signal(sigPause) }
+func (s *Server) Pause() { s.current().Signal(process.Pause) }
 
 // Resume continues a paused server.
-func (s *Server) Resume() { s.current().signal(sigContinue) }
+func (s *Server) Resume() { s.current().Signal(process.Continue) }
 
 // Restart kills the server if it is still running and starts it again, empty, on the same port. It
 // returns when the new one answers.
@@ -101,7 +104,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.run(ctx)
 }
 
-func (s *Server) current() *process {
+func (s *Server) current() *process.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc
@@ -112,13 +115,18 @@ func (s *Server) run(ctx context.Context) error {
 	if err := os.WriteFile(s.file("redis.conf"), s.config(), 0o600); err != nil {
 		return fmt.Errorf("start redis: %w", err)
 	}
-	proc, err := launch(s.path, append([]string{s.file("redis.conf")}, s.args...), s.dir, s.file("log"))
+	proc, err := process.Start(process.Config{
+		Path: s.path,
+		Args: append([]string{s.file("redis.conf")}, s.args...),
+		Dir:  s.dir,
+		Log:  s.file("log"),
+	})
 	if err != nil {
 		return fmt.Errorf("start redis: %w", err)
 	}
 	if err := s.ready(ctx, proc); err != nil {
-		proc.kill()
-		return fmt.Errorf("start %s on %s: %w; its log ends:\n%s", s.path, s.Addr(), err, proc.logTail())
+		proc.Kill()
+		return fmt.Errorf("start %s on %s: %w; its log ends:\n%s", s.path, s.Addr(), err, proc.LogTail())
 	}
 	s.mu.Lock()
 	s.proc = proc
@@ -145,14 +153,14 @@ func (s *Server) config() []byte {
 
 // ready waits until the server answers. It asks for the process id, because whatever else listens on the
 // port would answer a PING just as well.
-func (s *Server) ready(ctx context.Context, proc *process) error {
+func (s *Server) ready(ctx context.Context, proc *process.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	rdb := s.Client()
 	defer rdb.Close()
 
-	ours := fmt.Sprintf("process_id:%d\r\n", proc.cmd.Process.Pid)
-	return eventually(ctx, proc, func() error {
+	ours := fmt.Sprintf("process_id:%d\r\n", proc.ID())
+	return proc.Await(ctx, func() error {
 		// The client logs each connection it can't make, so it waits for one that can be made.
 		if err := reachable(s.Addr()); err != nil {
 			return err
@@ -165,7 +173,7 @@ func (s *Server) ready(ctx context.Context, proc *process) error {
 			return err
 		}
 		if !strings.Contains(info, ours) {
-			return errPortTaken
+			return process.ErrPortTaken
 		}
 		return nil
 	})
@@ -177,27 +185,4 @@ func reachable(addr string) error {
 		return err
 	}
 	return conn.Close()
-}
-
-// eventually calls try until it succeeds. It gives up when the process has ended, when the port turns out
-// to be another's, and with ctx; then it returns what try said last.
-func eventually(ctx context.Context, proc *process, try func() error) error {
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil || errors.Is(err, errPortTaken) {
-			return err
-		}
-		select {
-		case <-proc.done:
-			if strings.Contains(proc.logTail(), "Address already in use") {
-				return errPortTaken
-			}
-			return errors.New("it ended")
-		case <-ctx.Done():
-			return fmt.Errorf("%w (last: %v)", context.Cause(ctx), err)
-		case <-tick.C:
-		}
-	}
 }

@@ -1,9 +1,10 @@
 //go:build unix
 
-package redisbox
+package process
 
 import (
 	"os/exec"
+	"syscall"
 	"testing"
 )
 
@@ -17,14 +18,14 @@ func TestWatchdog_KillsWhenItsPipeClosesAndOnlyThen(t *testing.T) {
 	}
 
 	spared := sleeper()
-	newWatchdog(spared.Process.Pid).release()
+	newWatchdog(spared.Process.Pid, syscall.SIGKILL).release()
 	if err := spared.Process.Kill(); err != nil {
 		t.Errorf("a released watchdog killed: %v", err)
 	}
 	_ = spared.Wait()
 
 	bitten := sleeper()
-	w := newWatchdog(bitten.Process.Pid)
+	w := newWatchdog(bitten.Process.Pid, syscall.SIGKILL)
 	_ = w.pipe.Close() // what our own end does
 	if err := bitten.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("got %v, want killed", err)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package redisbox
+package process
 
 import (
 	"io"
@@ -10,16 +10,16 @@ import (
 )
 
 // watchdog is a shell that waits for the end of a pipe whose other end only this process holds, and then
-// kills the server: the pipe closes when this process ends, however that happens.
+// signals the server: the pipe closes when this process ends, however that happens.
 type watchdog struct {
 	cmd  *exec.Cmd
 	pipe io.Closer
 }
 
-// newWatchdog watches over the process pid. It returns nil where no shell can be started: the server then
-// has to be stopped by [Server.Stop].
-func newWatchdog(pid int) *watchdog {
-	cmd := exec.Command("/bin/sh", "-c", `read -r _; kill -9 "$0"`, strconv.Itoa(pid))
+// newWatchdog watches over the process pid and sends it end. It returns nil where no shell can be started:
+// the server then has to be stopped by [Process.Stop].
+func newWatchdog(pid int, end Signal) *watchdog {
+	cmd := exec.Command("/bin/sh", "-c", `read -r _; kill -"$1" "$0"`, strconv.Itoa(pid), strconv.Itoa(int(end)))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
