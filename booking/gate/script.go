@@ -1,0 +1,78 @@
+package gate
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed take.lua
+var takeLua string
+
+//go:embed keep.lua
+var keepLua string
+
+//go:embed drop.lua
+var dropLua string
+
+//go:embed sold.lua
+var soldLua string
+
+var (
+	takeScript = redis.NewScript(takeLua)
+	keepScript = redis.NewScript(keepLua)
+	dropScript = redis.NewScript(dropLua)
+	soldScript = redis.NewScript(soldLua)
+)
+
+// once runs scripts that the client sends a single time. Without it the client of a Cluster repeats a script whose
+// connection broke, whatever MaxRetries says, although the script may have run.
+type once struct{ redis.UniversalClient }
+
+func (o once) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
+	return o.send(ctx, "eval", text, keys, args)
+}
+
+func (o once) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	return o.send(ctx, "evalsha", sha, keys, args)
+}
+
+func (o once) send(ctx context.Context, command, what string, keys []string, args []any) *redis.Cmd {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, command, what, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	cmd := redis.NewCmd(ctx, append(words, args...)...)
+	cmd.SetFirstKeyPos(3)
+	_ = o.Process(ctx, single{cmd}) // the error is the command's too
+	return cmd
+}
+
+// single is a command that must not be repeated.
+type single struct{ *redis.Cmd }
+
+// NoRetry is what go-redis asks.
+func (single) NoRetry() bool { return true }
+
+// limitScripts runs the scripts of redis_rate on keys of our own names: without the "rate:" that the library puts in front,
+// which access rules for a prefix would refuse.
+type limitScripts struct{ once }
+
+func (s limitScripts) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
+	return s.once.Eval(ctx, text, ours(keys), args...)
+}
+
+func (s limitScripts) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	return s.once.EvalSha(ctx, sha, ours(keys), args...)
+}
+
+func ours(keys []string) []string {
+	out := make([]string, len(keys))
+	for i, key := range keys {
+		out[i] = strings.TrimPrefix(key, "rate:")
+	}
+	return out
+}
