@@ -19,6 +19,8 @@ import (
 // (the one to replace), [ErrKeyReuse], [ErrBusy] or [ErrAway].
 func (c *Core) Hold(ctx context.Context, r HoldRequest) (b Booking, replayed bool, err error) {
 	began := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, holdTimeout, ErrBusy)
+	defer cancel()
 	b, replayed, err = c.hold(ctx, r)
 	c.metrics.hold(outcomeOf(replayed, err), time.Since(began))
 	return b, replayed, err

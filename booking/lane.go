@@ -198,11 +198,20 @@ func (c *Core) decideBatch(event int64, batch []*ask, release func(*ask)) {
 	defer cancel()
 	c.metrics.batch(len(batch))
 	if len(batch) == 1 {
-		c.decideAlone(batch[0])
-		release(batch[0])
-		return
+		select {
+		case c.alone <- struct{}{}: // the shorter way for one, but it may wait for a lock
+			c.decideIn(ctx, batch[0])
+			<-c.alone
+			release(batch[0])
+			return
+		default:
+		}
 	}
 	err := c.runBatch(ctx, event, batch)
+	if broken(err) {
+		c.log.Error("a batch of holds broke a rule of the schema", "event", event, "err", err)
+		c.metrics.broken.Inc()
+	}
 	for _, a := range batch {
 		if a.outcome != "" {
 			release(a)
@@ -284,8 +293,8 @@ SELECT outcome, hold_id, expires_at, conflicts, coalesce($13, now()),
        (SELECT items FROM bk.booking WHERE booking_id = $12)
   FROM bk.hold_seats($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
-// decideAlone settles a by a statement of its own, which waits for locks. A deadlock or a serialization failure is tried
-// once more.
+// decideAlone settles a by a statement of its own, which waits for locks, once there is a slot for it. A deadlock or a
+// serialization failure is tried once more.
 func (c *Core) decideAlone(a *ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), holdTimeout)
 	defer cancel()
@@ -296,6 +305,11 @@ func (c *Core) decideAlone(a *ask) {
 		a.settle("", ErrBusy)
 		return
 	}
+	c.decideIn(ctx, a)
+}
+
+// decideIn settles a, in a slot that the caller has.
+func (c *Core) decideIn(ctx context.Context, a *ask) {
 	outcome, err := c.runAlone(ctx, a)
 	if retryable(err) {
 		time.Sleep(time.Duration(5+rand.IntN(20)) * time.Millisecond)

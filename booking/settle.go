@@ -261,12 +261,20 @@ func (c *Core) refunded(ctx context.Context, ev payment.Event) (Outcome, uuid.UU
 	return OutcomeRefunded, *booking, nil
 }
 
+// A bank may return money days after the provider called the refund done.
+const refundFailedSQL = `
+WITH r AS (
+  UPDATE bk.refund SET status = 'FAILED', last_error = 'the provider could not give the money back'
+   WHERE refund_id = $1 RETURNING payment_id)
+UPDATE bk.payment p SET status = 'REFUND_DUE' FROM r WHERE p.payment_id = r.payment_id AND p.status = 'REFUNDED'`
+
+// refundFailed applies the word that a refund came to nothing. From then on the audit names it.
 func (c *Core) refundFailed(ctx context.Context, ev payment.Event) (Outcome, uuid.UUID, error) {
 	if ev.RefundID == uuid.Nil {
 		return OutcomeIgnored, uuid.Nil, nil
 	}
 	err := c.once(ctx, func() error {
-		_, err := c.work.Exec(ctx, `UPDATE bk.refund SET status = 'FAILED', last_error = 'the provider could not give the money back' WHERE refund_id = $1 AND status <> 'DONE'`, ev.RefundID)
+		_, err := c.work.Exec(ctx, refundFailedSQL, ev.RefundID)
 		return err
 	})
 	if err != nil {

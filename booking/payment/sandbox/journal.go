@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"slices"
 )
@@ -14,6 +15,7 @@ import (
 // killed loses nothing of it; a machine that loses power may. A nil one writes nothing.
 type journal struct {
 	file *os.File
+	log  *slog.Logger
 	err  error // the first; nothing is written after it
 }
 
@@ -32,7 +34,9 @@ func (j *journal) write(l line) {
 	if err == nil {
 		_, err = j.file.Write(append(raw, '\n'))
 	}
-	j.err = err
+	if j.err = err; err != nil {
+		j.log.Error("the sandbox's file is not written any more", "err", err)
+	}
 }
 
 func (j *journal) event(e event)  { j.write(line{Event: &e}) }
@@ -65,7 +69,7 @@ func (s *Server) restore() ([]event, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.journal = &journal{file: file}
+	s.journal = &journal{file: file, log: s.log}
 	for _, id := range s.ledger.order {
 		s.record(s.ledger.payments[id])
 	}

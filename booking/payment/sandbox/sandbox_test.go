@@ -34,6 +34,8 @@ type stand struct {
 func newStand(t *testing.T, edit ...func(*ServerConfig)) *stand {
 	t.Helper()
 	s := &stand{}
+	s.mu.Lock() // a restarted server calls before the stand is ready
+	defer s.mu.Unlock()
 	secret := webhook.NewSecret()
 	shop := httptest.NewServer(http.HandlerFunc(s.take))
 	t.Cleanup(shop.Close)
