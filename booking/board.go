@@ -361,6 +361,9 @@ func (c *Core) seatsTold(ev outbox.Event) {
 	case "SeatsReleased":
 		ch.status = free
 		c.ungate(p.Event, p.Seats, p.Hold)
+	case "SeatsChanged": // by whoever runs the event: what is on sale, not who has it
+		c.boards.forget(ev.Key)
+		return
 	default:
 		return
 	}

@@ -122,11 +122,12 @@ BEGIN
       SELECT s.* FROM bk.seat s
        WHERE s.event_id = p_event AND s.seat_code = ANY (p_seats || old_items) AND (SELECT count(*) FROM look) = want
        ORDER BY s.seat_code FOR NO KEY UPDATE)
-    SELECT coalesce((SELECT array_agg(x.seat_code ORDER BY x.seat_code) FROM locked x
-                      WHERE x.seat_code = ANY (p_seats)
-                        AND (bk.free(x.status, x.hold_expires_at, x.channel, p_mask, t)
-                             OR (x.status = 'HELD' AND x.booking_id = p_replaces))),
-                    (SELECT array_agg(seat_code) FROM look)) INTO got;
+    SELECT CASE WHEN (SELECT count(*) FROM look) = want          -- what was locked decides, never the look
+                THEN (SELECT array_agg(x.seat_code ORDER BY x.seat_code) FROM locked x
+                       WHERE x.seat_code = ANY (p_seats)
+                         AND (bk.free(x.status, x.hold_expires_at, x.channel, p_mask, t)
+                              OR (x.status = 'HELD' AND x.booking_id = p_replaces)))
+                ELSE (SELECT array_agg(l.seat_code) FROM look l) END INTO got;
   END IF;
   IF cardinality(got) IS DISTINCT FROM want THEN                 -- 7. lost; but a twin with our key may have won while we waited
     IF p_idem IS NOT NULL THEN
@@ -149,7 +150,8 @@ BEGIN
     RETURNING 1),
   us AS (
     UPDATE bk.seat s SET status = 'HELD', booking_id = p_id, hold_expires_at = until
-      FROM made WHERE s.event_id = p_event AND s.seat_code = ANY (p_seats) RETURNING 1),
+      FROM made WHERE s.event_id = p_event AND s.seat_code = ANY (p_seats)
+       AND (bk.free(s.status, s.hold_expires_at, s.channel, p_mask, t) OR (s.status = 'HELD' AND s.booking_id = p_replaces)) RETURNING 1),
   ob AS (
     INSERT INTO bk.outbox (topic, aggregatetype, aggregateid, type, payload)
     SELECT 'inventory-changed', 'event', p_event::text, 'SeatsHeld',
@@ -237,7 +239,9 @@ BEGIN
       RETURNING booking_id, items, customer),
     us AS (
       UPDATE bk.seat s SET status = 'HELD', booking_id = l.id, hold_expires_at = until
-        FROM (SELECT m.booking_id AS id, unnest(m.items) AS c FROM made m) l WHERE s.event_id = p_event AND s.seat_code = l.c COLLATE "C" RETURNING 1),
+        FROM (SELECT m.booking_id AS id, unnest(m.items) AS c FROM made m) l
+       WHERE s.event_id = p_event AND s.seat_code = l.c COLLATE "C"
+         AND (s.status = 'AVAILABLE' OR (s.status = 'HELD' AND s.hold_expires_at <= t)) RETURNING 1),
     ob AS (                                                      -- some holds to an event: cheaper by half than one each
       INSERT INTO bk.outbox (topic, aggregatetype, aggregateid, type, payload)
       SELECT 'inventory-changed', 'event', p_event::text, 'SeatsHeld',
