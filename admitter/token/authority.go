@@ -65,11 +65,11 @@ func (a *Authority) SetKeys(keys *Keys) {
 
 // Sign returns an access token for c, signed with the first key.
 //
-// It returns [ErrNoKeys] without a key, and [ErrClaims] for claims that Verify would refuse: an empty room, visitor or
+// It returns [ErrNoKeys] without a key that can sign, and [ErrClaims] for claims that Verify would refuse: an empty room, visitor or
 // id, a negative number, a life that is not positive or is longer than MaxLife, a token above 4 KiB.
 func (a *Authority) Sign(c Claims) (string, error) {
 	key := a.Keys().first()
-	if key == nil {
+	if key == nil || key.sign == nil {
 		return "", ErrNoKeys
 	}
 	p, err := payloadOf(c, a.now(), a.maxLife)

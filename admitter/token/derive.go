@@ -19,13 +19,17 @@ func (d Derived) String() string { return "derived(" + d.KeyID + ")" }
 func (d Derived) GoString() string { return d.String() }
 
 // Derive returns a secret for the purpose from each key, in the order of the set: the first one is to be used, the
-// others to recognize what was made with them. Secrets of two purposes say nothing about each other or about the key.
+// others to recognize what was made with them. Secrets of two purposes say nothing about each other or about the key. Keys
+// that only verify give none.
 //
 // It is HKDF-SHA256 (RFC 5869) of the Ed25519 seed or the HS256 secret, without salt, with the info
 // "ropeline/v1/" + purpose. Changing any of it voids every place token in the world, so a test holds the bytes.
 func (k *Keys) Derive(purpose string) []Derived {
 	derived := make([]Derived, 0, len(k.all()))
 	for _, key := range k.all() {
+		if key.sign == nil {
+			continue
+		}
 		d := Derived{KeyID: key.id}
 		secret, err := hkdf.Key(sha256.New, key.secret(), nil, "ropeline/v1/"+purpose, len(d.Key))
 		if err != nil { // only for a length above 255 hashes, or a secret too short for FIPS 140

@@ -49,5 +49,6 @@
 //   - Why the header is a closed list and the claims are not: whoever reads a header acts on it before the signature is
 //     known to be good. A claim is only read after that, so a newer version may add some that this one passes over.
 //   - Why not fetch keys from where a token points: a header that names its key (jwk, jku, x5u) lets its sender choose,
-//     and a kid that causes a fetch lets anybody cause fetches.
+//     and a kid that causes a fetch lets anybody cause fetches. A [Remote] asks one address, which its configuration names,
+//     and for the sake of unknown kids not more often than it would be asked anyway by a few nodes.
 package token

@@ -39,10 +39,13 @@ func ParseKeys(jwks []byte) (*Keys, error) {
 }
 
 // JSON returns the private JWK set, which [ParseKeys] reads back: for the keys file and for Redis. It is all that is
-// needed to forge tokens.
+// needed to forge tokens. Keys that only verify can't be written so: an error.
 func (k *Keys) JSON() ([]byte, error) {
 	set := jwkset.JWKSMarshal{Keys: []jwkset.JWKMarshal{}}
 	for _, key := range k.all() {
+		if key.sign == nil {
+			return nil, fmt.Errorf("token: write key %q: it only verifies", key.id)
+		}
 		jwk, err := writeKey(key.sign, key)
 		if err != nil {
 			return nil, err
@@ -101,10 +104,12 @@ func readKey(jwk jwkset.JWKMarshal) (*key, error) {
 	return nil, fmt.Errorf("kty %q: must be OKP (Ed25519) or oct (HS256)", jwk.KTY)
 }
 
+var errKeyID = fmt.Errorf("kid: must be 1 to %d printable ASCII characters without spaces, quotes and backslashes", maxKeyID)
+
 // checkUse refuses keys that cannot be told apart or were made for something else.
 func checkUse(jwk jwkset.JWKMarshal) error {
 	if !validKeyID(jwk.KID) {
-		return fmt.Errorf("kid: must be 1 to %d printable ASCII characters without spaces, quotes and backslashes", maxKeyID)
+		return errKeyID
 	}
 	if jwk.USE != "" && jwk.USE != jwkset.UseSig {
 		return fmt.Errorf("use %q: must be sig", jwk.USE)

@@ -20,7 +20,7 @@ const (
 const minSecret = 32
 
 // Keys is an ordered set of keys: the first one signs, all of them verify. It does not change once made. A nil *Keys is
-// the empty set. Printing one shows ids and algorithms, never a secret.
+// the empty set. Printing one shows ids and algorithms, never a secret. Those of [Public] sign nothing.
 type Keys struct {
 	list   []*key
 	byID   map[string]*key
@@ -31,7 +31,7 @@ type Keys struct {
 type key struct {
 	id     string
 	method jwt.SigningMethod
-	sign   any            // ed25519.PrivateKey, or []byte for HS256
+	sign   any            // ed25519.PrivateKey, or []byte for HS256; nil: it only verifies
 	verify any            // ed25519.PublicKey, or []byte for HS256
 	header map[string]any // of the tokens it signs; read only
 }
@@ -128,6 +128,10 @@ func generateKey(alg string) (*key, error) {
 
 func ed25519Key(id string, private ed25519.PrivateKey) *key {
 	return newKey(id, jwt.SigningMethodEdDSA, private, private.Public().(ed25519.PublicKey))
+}
+
+func publicKey(id string, public ed25519.PublicKey) *key {
+	return newKey(id, jwt.SigningMethodEdDSA, nil, public)
 }
 
 func hmacKey(id string, secret []byte) *key {
