@@ -216,7 +216,7 @@ func (c *Core) ungate(event int64, seats []string, hold uuid.UUID) {
 // regate marks the seats of a hold that did not come through the gate: a swap.
 func (c *Core) regate(e *Event, a *ask) {
 	c.atGate(e.ID, func(ctx context.Context) error {
-		_, err := c.cfg.Gate.Take(ctx, e.ID, a.seats, a.hold.String(), a.expires.Sub(a.now))
+		_, err := c.cfg.Gate.Swap(ctx, e.ID, a.seats, a.hold.String(), a.replaces.String(), a.expires.Sub(a.now))
 		return err
 	})
 }

@@ -23,6 +23,8 @@ import (
 type Gate interface {
 	// Take marks the seats as hold's, all or none; taken are those that another hold has.
 	Take(ctx context.Context, event int64, seats []string, hold string, ttl time.Duration) (taken []string, err error)
+	// Swap is Take for a hold that replaces another one, whose marks count as free.
+	Swap(ctx context.Context, event int64, seats []string, hold, old string, ttl time.Duration) (taken []string, err error)
 	// Keep lets hold's marks last for ttl from now.
 	Keep(ctx context.Context, event int64, seats []string, hold string, ttl time.Duration) error
 	// Drop removes the marks that are hold's.

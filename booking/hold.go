@@ -58,10 +58,23 @@ func (c *Core) hold(ctx context.Context, r HoldRequest) (Booking, bool, error) {
 		}
 	}
 	decided := c.lane(e.ID).decide(ctx, a)
-	if gated && decided == a && a.outcome != "held" {
-		c.ungate(e.ID, a.seats, a.id)
+	switch {
+	case gated && decided != a:
+		go func() {
+			<-a.done
+			c.unmark(e, a)
+		}()
+	case gated:
+		c.unmark(e, a)
 	}
 	return c.held(ctx, e, decided)
+}
+
+// unmark takes the marks of a hold back that did not come about.
+func (c *Core) unmark(e *Event, a *ask) {
+	if a.outcome != "held" {
+		c.ungate(e.ID, a.seats, a.id)
+	}
 }
 
 // knownKey says whether a hold with the request's key exists: then it is not a loser, whatever the gate says.
@@ -103,10 +116,8 @@ func (c *Core) held(ctx context.Context, e *Event, a *ask) (Booking, bool, error
 		c.changed(e.ID, change{status: held, seats: a.seats, booking: a.hold, holder: digest(a.customer), until: a.expires.UnixMilli()})
 		if a.replaces != uuid.Nil {
 			c.changed(e.ID, change{status: free, seats: a.oldSeats, booking: a.replaces})
-			if e.RedisGate {
-				c.ungate(e.ID, a.oldSeats, a.replaces)
-				c.regate(e, a)
-			}
+			c.regate(e, a)
+			c.ungate(e.ID, a.oldSeats, a.replaces)
 		}
 		return Booking{
 			ID: a.hold, Event: e.ID, Customer: a.customer, Room: deref(a.room), Status: Held, Items: a.items,
@@ -151,7 +162,7 @@ type ask struct {
 	replaces uuid.UUID
 	capped   bool
 	wants    []string // what it may share with no other hold under way
-	inDoubt  bool // a transaction that may have held it ended without an answer
+	inDoubt  bool     // a transaction that may have held it ended without an answer
 
 	done chan struct{} // closed once the rest is settled
 

@@ -237,7 +237,7 @@ func (c *Core) decideBatch(event int64, batch []*ask, release func(*ask)) {
 func connected(err error) bool { return code(err) != "" || closed(err) }
 
 const batchSQL = `
-SELECT r, outcome, expires_at, conflicts, coalesce($14, now())
+SELECT hold_id, outcome, expires_at, conflicts, coalesce($14, now())
   FROM bk.hold_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 
 // runBatch asks for a whole batch in one statement, and notes what came of each.
@@ -261,20 +261,24 @@ func (c *Core) runBatch(ctx context.Context, event int64, batch []*ask) error {
 		return err
 	}
 	type line struct {
-		r         int32
+		id        uuid.UUID
 		outcome   string
 		expires   *time.Time
 		conflicts []string
 		now       time.Time
 	}
 	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l line, err error) {
-		return l, row.Scan(&l.r, &l.outcome, &l.expires, &l.conflicts, &l.now)
+		return l, row.Scan(&l.id, &l.outcome, &l.expires, &l.conflicts, &l.now)
 	})
 	if err != nil {
 		return err
 	}
+	byID := make(map[uuid.UUID]*ask, n)
+	for _, a := range batch {
+		byID[a.id] = a
+	}
 	for _, l := range lines {
-		a := batch[l.r-1]
+		a := byID[l.id]
 		switch {
 		case l.outcome == "held" && l.expires != nil:
 			a.hold, a.expires, a.now, a.outcome = a.id, *l.expires, l.now, "held"

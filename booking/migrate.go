@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // database/sql's way to Postgres, which goose takes
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // database/sql's way to Postgres, which goose takes
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 

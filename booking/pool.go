@@ -46,7 +46,7 @@ func open(ctx context.Context, url, name string, max int32, statement time.Durat
 	}
 	settings := fmt.Sprintf(`SELECT set_config('application_name', '%s', false), set_config('plan_cache_mode', 'force_generic_plan', false),
 	       set_config('lock_timeout', '2s', false), set_config('statement_timeout', '%dms', false),
-	       set_config('idle_in_transaction_session_timeout', '5s', false), set_config('enable_seqscan', 'off', false), set_config('enable_mergejoin', 'off', false),
+	       set_config('idle_in_transaction_session_timeout', '5s', false), set_config('enable_seqscan', 'off', false), set_config('enable_mergejoin', 'off', false), set_config('jit', 'off', false),
 	       set_config('TimeZone', 'UTC', false)`, name, statement.Milliseconds())
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, settings, pgx.QueryExecModeSimpleProtocol)

@@ -198,29 +198,29 @@ func (e *LimitError) Error() string {
 
 // Event is what is on sale. It must not be changed.
 type Event struct {
-	ID           int64
-	Kind         string // showtime concert room
-	Map          int64  // 0 = none
-	Name         string
-	StartsAt     time.Time
-	Zone         string // IANA name
-	Currency     string
-	Status       string    // DRAFT ON_SALE PAUSED CLOSED CANCELLED
-	OpensAt      time.Time // zero: always was
-	ClosesAt     time.Time // zero: never
-	HoldTTL      time.Duration
-	CheckoutTTL  time.Duration
-	MaxHoldAge   time.Duration
-	MaxSeats     int
-	CustomerCap  int // 0 = none
-	HoldsPerMin  int // 0 = no limit
-	RedisGate    bool
-	Rooms        []string // waiting rooms that lead to it; none: no token is asked for
-	LatePolicy   string   // refund reacquire
-	Prices       []Price
-	layout       *Layout
-	prices       map[[2]string]int64 // tier, ticket type
-	loaded       time.Time
+	ID          int64
+	Kind        string // showtime concert room
+	Map         int64  // 0 = none
+	Name        string
+	StartsAt    time.Time
+	Zone        string // IANA name
+	Currency    string
+	Status      string    // DRAFT ON_SALE PAUSED CLOSED CANCELLED
+	OpensAt     time.Time // zero: always was
+	ClosesAt    time.Time // zero: never
+	HoldTTL     time.Duration
+	CheckoutTTL time.Duration
+	MaxHoldAge  time.Duration
+	MaxSeats    int
+	CustomerCap int // 0 = none
+	HoldsPerMin int // 0 = no limit
+	RedisGate   bool
+	Rooms       []string // waiting rooms that lead to it; none: no token is asked for
+	LatePolicy  string   // refund reacquire
+	Prices      []Price
+	layout      *Layout
+	prices      map[[2]string]int64 // tier, ticket type
+	loaded      time.Time
 }
 
 // Price of a ticket.

@@ -9,25 +9,40 @@ import (
 // routes are the addresses under /_ropeline/. Nothing there is ever passed on.
 func (e *Edge) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	for pattern, serve := range map[string]func(http.ResponseWriter, *request, *room){
-		"POST /_ropeline/events/{room}/queue":             e.join,
-		"GET /_ropeline/events/{room}/queue/{queueId}":    e.poll,
-		"DELETE /_ropeline/events/{room}/queue/{queueId}": e.leave,
-		"POST /_ropeline/events/{room}/queue/me/leave":    e.leave,
-		"GET /_ropeline/events/{room}/status":             e.status,
-		"GET /_ropeline/rooms/{room}/wait":                e.waitPage,
-		"GET /_ropeline/rooms/{room}/page": func(w http.ResponseWriter, q *request, rm *room) {
-			e.queuePage(w, q, rm, "public, max-age=60")
-		},
-	} {
-		mux.Handle(pattern, inRoom(serve))
-	}
-	for _, path := range []string{"queue", "queue/{queueId}", "queue/me/leave", "status"} {
-		mux.HandleFunc("OPTIONS /_ropeline/events/{room}/"+path, preflight)
-	}
+	e.queueRoutes(mux, "/_ropeline")
+	mux.Handle("GET /_ropeline/rooms/{room}/wait", inRoom(e.waitPage))
+	mux.Handle("GET /_ropeline/rooms/{room}/page", inRoom(func(w http.ResponseWriter, q *request, rm *room) {
+		e.queuePage(w, q, rm, "public, max-age=60")
+	}))
 	mux.HandleFunc("GET /_ropeline/auth", func(w http.ResponseWriter, r *http.Request) { e.auth(w, requestOf(r)) })
 	mux.HandleFunc("GET /_ropeline/.well-known/jwks.json", e.jwks)
 	return mux
+}
+
+// eventRoutes are the addresses of the queue API where the upstream is the booking core: see [queuePath].
+func (e *Edge) eventRoutes() *http.ServeMux {
+	mux := http.NewServeMux()
+	e.queueRoutes(mux, "")
+	e.queueRoutes(mux, "/v1")
+	return mux
+}
+
+func (e *Edge) queueRoutes(mux *http.ServeMux, prefix string) {
+	for _, route := range []struct {
+		method, path string
+		serve        func(http.ResponseWriter, *request, *room)
+	}{
+		{"POST", "queue", e.join},
+		{"GET", "queue/{queueId}", e.poll},
+		{"DELETE", "queue/{queueId}", e.leave},
+		{"POST", "queue/me/leave", e.leave},
+		{"GET", "status", e.status},
+	} {
+		mux.Handle(route.method+" "+prefix+"/events/{room}/"+route.path, inRoom(route.serve))
+	}
+	for _, path := range []string{"queue", "queue/{queueId}", "queue/me/leave", "status"} {
+		mux.HandleFunc("OPTIONS "+prefix+"/events/{room}/"+path, preflight)
+	}
 }
 
 type requestKey struct{}
@@ -38,8 +53,8 @@ func requestOf(r *http.Request) *request {
 	return q
 }
 
-// serveAPI finds the handler of a reserved path, whose answers are never from an upstream.
-func (e *Edge) serveAPI(w http.ResponseWriter, q *request) {
+// serveAPI finds the handler of a path of ours among the routes. Its answers are never from an upstream.
+func (e *Edge) serveAPI(w http.ResponseWriter, q *request, routes *http.ServeMux) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(stateHeader, "queue")
 	r := q.WithContext(context.WithValue(q.Context(), requestKey{}, q))
@@ -47,12 +62,12 @@ func (e *Edge) serveAPI(w http.ResponseWriter, q *request) {
 		e.auth(w, requestOf(r))
 		return
 	}
-	h, pattern := e.api.Handler(r)
+	h, pattern := routes.Handler(r)
 	if pattern == "" {
 		e.noRoute(w, q, h)
 		return
 	}
-	e.api.ServeHTTP(w, r)
+	routes.ServeHTTP(w, r)
 }
 
 // noRoute tells a wrong method from a wrong address: the mux knows which.
@@ -79,7 +94,7 @@ func (s *statusOnly) WriteHeader(int)             {}
 func inRoom(serve func(http.ResponseWriter, *request, *room)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := requestOf(r)
-		rm := q.site.byID[r.PathValue("room")]
+		rm := q.named()
 		if rm == nil {
 			q.edge.refuse(w, r, nil, http.StatusNotFound, "room-unknown", "There is no room of this name.")
 			return
@@ -91,6 +106,17 @@ func inRoom(serve func(http.ResponseWriter, *request, *room)) http.Handler {
 		}
 		serve(w, q, rm)
 	})
+}
+
+// named is the room that the path names, nil for none. At the core's addresses the id is first of all an event's.
+func (q *request) named() *room {
+	id := q.PathValue("room")
+	if q.queuePath != "" {
+		if rm := q.site.byID[q.edge.core.Room(id)]; rm != nil {
+			return rm
+		}
+	}
+	return q.site.byID[id]
 }
 
 // crossOrigin reports whether a browser says that another site's page makes the request.
@@ -123,7 +149,7 @@ func (r *room) allowOrigin(w http.ResponseWriter, q *http.Request) bool {
 
 func preflight(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
-	if rm := q.site.byID[r.PathValue("room")]; rm != nil && rm.allowOrigin(w, r) {
+	if rm := q.named(); rm != nil && rm.allowOrigin(w, r) {
 		w.Header().Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 		w.Header().Set("Access-Control-Allow-Headers", "Content-Type, X-Queue-Token")
 		w.Header().Set("Access-Control-Max-Age", "600")

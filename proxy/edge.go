@@ -49,10 +49,16 @@ type Room struct {
 
 // Config tunes an Edge. Each field's zero value selects its default.
 type Config struct {
-	TrustedProxies []netip.Prefix        // whose X-Forwarded-* and Forwarded are believed; default: nobody's
-	Upstream       UpstreamConfig        // the way to upstreams
-	Logger         *slog.Logger          // default: discards
-	Metrics        prometheus.Registerer // default: unregistered
+	TrustedProxies []netip.Prefix // whose X-Forwarded-* and Forwarded are believed; default: nobody's
+	Upstream       UpstreamConfig // the way to upstreams
+
+	// Local are upstreams inside this process, by the scheme of their URLs: see [LocalTransport].
+	Local map[string]http.RoundTripper
+	// Core is the booking core, if Local has the scheme booking; default: such an upstream is gated as any other.
+	Core Core
+
+	Logger  *slog.Logger          // default: discards
+	Metrics prometheus.Registerer // default: unregistered
 }
 
 // Edge is the http.Handler in front of a site: it passes admitted visitors through and has the others wait. Safe for
@@ -63,9 +69,11 @@ type Edge struct {
 	site    atomic.Pointer[site]
 	trust   *trust
 	up      *upstream
+	core    Core // nil: none
 	log     *slog.Logger
 	metrics *metrics
 	api     *http.ServeMux
+	events  *http.ServeMux // the queue API at the core's addresses
 	visits  sessions
 
 	unwritten seldom // lines about what Redis did not take
@@ -96,9 +104,10 @@ func New(tokens Tokens, cfg Config) *Edge {
 	cfg.Upstream.Logger = cfg.Logger
 	e := &Edge{
 		tokens: tokens, trust: newTrust(cfg.TrustedProxies), up: newUpstream(cfg.Upstream), log: cfg.Logger,
-		metrics: newMetrics(cfg.Metrics), visits: newSessions(),
+		core: cfg.Core, metrics: newMetrics(cfg.Metrics), visits: newSessions(),
 	}
-	e.api = e.routes()
+	e.up.addLocal(cfg.Local)
+	e.api, e.events = e.routes(), e.eventRoutes()
 	return e
 }
 
@@ -106,17 +115,26 @@ func New(tokens Tokens, cfg Config) *Edge {
 func (e *Edge) SetSealer(s *queue.Sealer) { e.sealer.Store(s) }
 
 // SetSite changes the rooms, and the upstream for what no room matches, without dropping a request. It refuses a room
-// whose page can't be made.
+// whose page can't be made, an upstream that nothing here speaks to, and beside the booking core a room whose cookie would
+// have the name of the core's own.
 func (e *Edge) SetSite(rooms []Room, upstream *url.URL) error {
 	if upstream == nil {
 		return errors.New("proxy: no upstream")
 	}
+	if !e.up.speaks(upstream.Scheme) {
+		return fmt.Errorf("proxy: upstream %s: nothing here speaks %q", upstream.Redacted(), upstream.Scheme)
+	}
 	s := &site{byID: make(map[string]*room, len(rooms)), upstream: upstream}
+	core := isCore(upstream)
 	var routes []Route
 	for _, given := range rooms {
 		if given.Upstream == nil {
 			given.Upstream = upstream
 		}
+		if !e.up.speaks(given.Upstream.Scheme) {
+			return fmt.Errorf("room %s: upstream %s: nothing here speaks %q", given.Route.Room, given.Upstream.Redacted(), given.Upstream.Scheme)
+		}
+		core = core || isCore(given.Upstream)
 		rm := &room{Room: given, cors: map[string]bool{}}
 		var err error
 		if rm.page, err = web.NewPage(rm.text()); err != nil {
@@ -128,6 +146,9 @@ func (e *Edge) SetSite(rooms []Room, upstream *url.URL) error {
 		s.rooms = append(s.rooms, rm)
 		s.byID[rm.id()] = rm
 		routes = append(routes, given.Route)
+	}
+	if rm := s.byID[customerRoom]; rm != nil && core {
+		return fmt.Errorf("room %s: the booking core has a cookie of this name: choose another id", rm.id())
 	}
 	s.table = newTable(routes)
 	e.site.Store(s)
@@ -165,13 +186,14 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Request: r, edge: e, site: s, client: e.trust.client(r), rawPath: rawPath, rawQuery: rawQuery,
 	}
 	if reserved(rawPath) {
-		e.serveAPI(w, q)
+		e.serveAPI(w, q, e.api)
 		return
 	}
 	m := s.table.match(r.Host, rawPath)
 	switch {
 	case m.Refuse:
 		e.refuse(w, r, nil, http.StatusBadRequest, "ambiguous-path", "This path can be read in more than one way.")
+	case e.serveCore(w, q, m):
 	case len(m.Rooms) == 0:
 		e.metrics.request("", "no_room")
 		e.up.serve(w, r, q.pass(s.upstream, nil))
@@ -191,16 +213,24 @@ type request struct {
 	site              *site
 	client            clientInfo
 	rawPath, rawQuery string
+
+	queuePath string // where the queue API was asked, if at an address of the core: see [queuePath]
+	owned     bool   // the core owns the path
 }
 
 // pass sends a request on; rm is its room, nil if it has none.
 func (q *request) pass(to *url.URL, rm *room) pass {
 	return pass{
-		Target: to, RawPath: q.rawPath, RawQuery: q.rawQuery, Client: q.client,
+		Target: to, RawPath: q.rawPath, RawQuery: q.rawQuery, Client: q.client, CoreCookies: q.trusts(to, rm),
 		OnError: func(w http.ResponseWriter, r *http.Request, status int, slug string) {
 			q.edge.refuse(w, r, rm, status, slug, upstreamDetails[slug])
 		},
 	}
+}
+
+// trusts reports whether an upstream gets the core's cookie. Where a room's own cookie has that name nobody does.
+func (q *request) trusts(to *url.URL, rm *room) bool {
+	return isCore(to) || rm != nil && rm.ForwardToken && q.site.byID[customerRoom] == nil
 }
 
 var upstreamDetails = map[string]string{

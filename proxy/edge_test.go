@@ -67,6 +67,7 @@ type houseConfig struct {
 	proxies []netip.Prefix
 	limit   int // active limit; default 1000
 	alg     string
+	core    *showCore // the upstream booking://core; default: none
 }
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -107,7 +108,12 @@ func newHouse(t *testing.T, cfg houseConfig) *house {
 	mine.AddHook(h.calls)
 	stops = append(stops, func() { _ = mine.Close() })
 	h.makeKeys()
-	h.edge = New(h.tokens, Config{TrustedProxies: cfg.proxies, Logger: slog.New(slog.NewTextHandler(h.log, nil)), Metrics: h.registry})
+	edge := Config{TrustedProxies: cfg.proxies, Logger: slog.New(slog.NewTextHandler(h.log, nil)), Metrics: h.registry}
+	if cfg.core != nil {
+		cfg.core.h = h
+		edge.Core, edge.Local = cfg.core, map[string]http.RoundTripper{coreScheme: LocalTransport(cfg.core)}
+	}
+	h.edge = New(h.tokens, edge)
 	h.edge.SetSealer(h.sealer)
 	lineMetrics := queue.NewMetrics(h.registry)
 	refresh := 20 * time.Millisecond

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,13 +59,18 @@ func (e *Edge) gate(w http.ResponseWriter, q *request, rooms []int) {
 		}
 	}
 	e.metrics.request(admitted.room.id(), "passed")
-	e.through(w, q, admitted)
+	e.through(w, q, admitted, admitted.room.Upstream)
 }
 
 // admitted returns the visit of the first valid token of the request; the error is the last refusal.
 func (e *Edge) admitted(q *request, rm *room) (*visit, error) {
+	return e.admittedBy(q, rm, q.tokens(rm))
+}
+
+// admittedBy looks at these tokens alone.
+func (e *Edge) admittedBy(q *request, rm *room, tokens []string) (*visit, error) {
 	refused := token.ErrMissing
-	for _, tok := range q.tokens(rm) {
+	for _, tok := range tokens {
 		c, err := e.tokens.Verify(rm.id(), tok)
 		switch {
 		case err != nil:
@@ -259,11 +265,11 @@ func (e *Edge) outage(rm *room, customer string) *visit {
 	return &visit{room: rm, token: tok, Claims: c, fresh: true}
 }
 
-// through passes an admitted request on, and handles what the upstream says about the session.
-func (e *Edge) through(w http.ResponseWriter, q *request, v *visit) {
-	p := q.pass(v.room.Upstream, v.room)
+// through passes an admitted request on to an upstream, and handles what that says about the session.
+func (e *Edge) through(w http.ResponseWriter, q *request, v *visit, to *url.URL) {
+	p := q.pass(to, v.room)
 	p.Visitor, p.Room, p.Place, p.Session = v.Visitor, v.room.id(), strconv.FormatInt(v.Number, 10), v.ID
-	if v.room.ForwardToken {
+	if v.room.ForwardToken || isCore(to) {
 		p.Token = v.token
 	}
 	p.Until = func() time.Time {
@@ -308,7 +314,7 @@ func (e *Edge) answered(res *http.Response, q *request, v *visit) {
 				e.log.Warn("end of a session not written", "room", v.room.id(), "err", err, "left_out", left)
 			})
 		}
-		for _, c := range v.room.noCookies(q.client.TLS) {
+		for _, c := range q.noCookies(v.room) {
 			res.Header.Add("Set-Cookie", c.String())
 		}
 		e.metrics.ended(v.room.id(), "upstream")
@@ -325,7 +331,9 @@ func (e *Edge) answered(res *http.Response, q *request, v *visit) {
 		res.Header.Add("Set-Cookie", v.cookie(q.client.TLS).String())
 		res.Header.Set(tokenHeader, v.token)
 	}
-	keepPrivate(res, v.fresh)
+	if v.fresh || !q.owned || res.Header.Get("Cache-Control") == "" { // anybody may see what the core owns: it says who may keep it
+		keepPrivate(res, v.fresh)
+	}
 }
 
 // extensible reports whether the site's wish to extend changes anything: not just after it did (one call for a tenth of a

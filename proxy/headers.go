@@ -192,13 +192,13 @@ func cleanResponse(h http.Header) {
 	delete(h, "Alt-Svc")
 }
 
-// dropOurSetCookies keeps an upstream from setting our cookies.
-func dropOurSetCookies(h http.Header) {
+// dropOurSetCookies keeps an upstream from setting our cookies, and the core's if it may not.
+func dropOurSetCookies(h http.Header, core bool) {
 	lines := h["Set-Cookie"]
 	kept := lines[:0]
 	for _, line := range lines {
 		name, _, _ := strings.Cut(line, "=")
-		if !ourCookie(strings.TrimSpace(name)) {
+		if name = strings.TrimSpace(name); !ourCookie(name) || core && name == customerCookie {
 			kept = append(kept, line)
 		}
 	}

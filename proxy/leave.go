@@ -23,7 +23,7 @@ func (e *Edge) leave(w http.ResponseWriter, q *request, rm *room) {
 	}
 	e.metrics.ended(rm.id(), "visitor")
 	if e.own(q, rm, place) {
-		for _, c := range rm.noCookies(q.client.TLS) {
+		for _, c := range q.noCookies(rm) {
 			http.SetCookie(w, c)
 		}
 	}

@@ -18,7 +18,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ropeline_proxy_requests_total",
-			Help: "Requests. room: id, empty for no room. outcome: passed, parked (queue page), refused (403), public, no_room.",
+			Help: "Requests. room: id, empty for no room. outcome: passed, parked (queue page), refused (403), public, no_room, core (to the booking core's own API, without a valid token).",
 		}, []string{"room", "outcome"}),
 		joins: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ropeline_proxy_joins_total",

@@ -83,13 +83,26 @@ func accessCookieOf(room string, tls bool) *http.Cookie {
 	return c
 }
 
-func placeCookieOf(room string, tls bool) *http.Cookie {
-	return &http.Cookie{Name: placeCookie(room), Path: placeCookiePath, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: tls}
+func placeCookieOf(room, path string, tls bool) *http.Cookie {
+	return &http.Cookie{Name: placeCookie(room), Path: path, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: tls}
 }
 
-// noCookies takes both cookies back.
-func (r *room) noCookies(tls bool) []*http.Cookie {
-	access, place := accessCookieOf(r.id(), tls), placeCookieOf(r.id(), tls)
-	access.MaxAge, place.MaxAge = -1, -1
-	return []*http.Cookie{access, place}
+// placePaths are where a client needs its place cookie: at the queue API, and where else that was asked.
+func (q *request) placePaths() []string {
+	if q.queuePath == "" {
+		return []string{placeCookiePath}
+	}
+	return []string{placeCookiePath, q.queuePath}
+}
+
+// noCookies takes the cookies of a room back.
+func (q *request) noCookies(rm *room) []*http.Cookie {
+	cookies := []*http.Cookie{accessCookieOf(rm.id(), q.client.TLS)}
+	for _, path := range q.placePaths() {
+		cookies = append(cookies, placeCookieOf(rm.id(), path, q.client.TLS))
+	}
+	for _, c := range cookies {
+		c.MaxAge = -1
+	}
+	return cookies
 }

@@ -41,9 +41,11 @@ func (e *Edge) tell(w http.ResponseWriter, q *request, rm *room, status int, for
 		sealed = e.sealer.Load().Seal(rm.id(), report.Place)
 	}
 	if (status == http.StatusCreated || byCookie && aged) && sealed != "" {
-		c := placeCookieOf(rm.id(), q.client.TLS)
-		c.Value, c.MaxAge = sealed, int(queue.PlaceLife/time.Second)
-		http.SetCookie(w, c)
+		for _, path := range q.placePaths() {
+			c := placeCookieOf(rm.id(), path, q.client.TLS)
+			c.Value, c.MaxAge = sealed, int(queue.PlaceLife/time.Second)
+			http.SetCookie(w, c)
+		}
 	}
 	if v != nil {
 		http.SetCookie(w, v.cookie(q.client.TLS))

@@ -31,9 +31,10 @@ type UpstreamConfig struct {
 // It never repeats a request that could have had an effect: [http.Transport] repeats only what it is sure was
 // not sent, or is idempotent and without a body.
 type upstream struct {
-	proxy httputil.ReverseProxy
-	log   *slog.Logger
-	long  lasting
+	proxy   httputil.ReverseProxy
+	schemes map[string]bool // of URLs that there is a way to
+	log     *slog.Logger
+	long    lasting
 
 	silent seldom
 }
@@ -48,6 +49,7 @@ type pass struct {
 	// What the upstream is told of the visitor. An empty value sets no header.
 	Visitor, Room, Place, Session string
 	Token                         string // forwarded as X-Queue-Token
+	CoreCookies                   bool   // the upstream is the booking core or stands in for it: it may set and see the core's cookies
 
 	// Until is when an upgraded connection or an event stream must end; nil or zero: never. It is asked again
 	// each time it has come, so a lengthened session lengthens what it opened.
@@ -78,6 +80,18 @@ func newUpstream(cfg UpstreamConfig) *upstream {
 	}
 	return u
 }
+
+// addLocal adds upstreams inside this process, by scheme. A scheme can be added once.
+func (u *upstream) addLocal(local map[string]http.RoundTripper) {
+	u.schemes = map[string]bool{"http": true, "https": true}
+	for scheme, rt := range local {
+		u.proxy.Transport.(*http.Transport).RegisterProtocol(scheme, rt)
+		u.schemes[scheme] = true
+	}
+}
+
+// speaks reports whether there is a way to upstreams of a scheme.
+func (u *upstream) speaks(scheme string) bool { return u.schemes[scheme] }
 
 func newTransport(cfg UpstreamConfig) *http.Transport {
 	dialer := &net.Dialer{Timeout: cmp.Or(cfg.DialTimeout, 5*time.Second)}
@@ -144,7 +158,14 @@ func target(to *url.URL, rawPath, rawQuery string) *url.URL {
 func rewrite(pr *httputil.ProxyRequest) {
 	ex := exchangeOf(pr.In.Context())
 	pr.Out.Host = ex.pass.Host
+	var kept []string
+	if ex.pass.CoreCookies {
+		kept = coreCookies(pr.Out.Header["Cookie"])
+	}
 	cleanRequest(pr.Out.Header, ex.pass.Client.Trusted)
+	if len(kept) > 0 {
+		pr.Out.Header["Cookie"] = []string{strings.Join(append(pr.Out.Header["Cookie"], kept...), "; ")}
+	}
 	setForwarded(pr.Out.Header, ex.in.Header, peer(ex.in.RemoteAddr), ex.pass.Client, ex.pass.Host)
 	setIdentity(pr.Out.Header, ex.pass)
 	if ex.body != nil {
@@ -169,7 +190,7 @@ func (u *upstream) modify(res *http.Response) error {
 	if res.StatusCode < 200 && !upgraded {
 		return errStatus
 	}
-	dropOurSetCookies(res.Header)
+	dropOurSetCookies(res.Header, ex.pass.CoreCookies)
 	if ex.pass.OnResponse != nil {
 		if err := ex.pass.OnResponse(res); err != nil {
 			return err

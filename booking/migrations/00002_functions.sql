@@ -189,10 +189,10 @@ END $$;
 -- +goose StatementBegin
 CREATE FUNCTION bk.hold_batch(p_event bigint, p_ids uuid[], p_customers text[], p_rooms text[], p_sessions text[], p_amounts bigint[],
   p_keys text[], p_hashes bytea[], p_masks bigint[], p_wants int[], p_req int[], p_seats text[], p_types text[], p_now timestamptz)
-RETURNS TABLE (r int, outcome text, expires_at timestamptz, conflicts text[])
+RETURNS TABLE (hold_id uuid, outcome text, expires_at timestamptz, conflicts text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE t timestamptz := coalesce(p_now, now()); until timestamptz; n int; cand int[]; lost int[]; won int[];
+DECLARE t timestamptz := coalesce(p_now, now()); until timestamptz; n int; cand int[]; lost int[]; won uuid[];
         on_sale boolean; most int; capped int; ttl interval;
 BEGIN
   SELECT status = 'ON_SALE' AND t >= sales_open_at AND t < sales_close_at, max_seats, customer_cap, hold_ttl
@@ -207,7 +207,8 @@ BEGIN
   fresh AS (
     SELECT l.r, l.free FROM look l
      WHERE p_wants[l.r] <= most
-       AND NOT EXISTS (SELECT FROM bk.booking b WHERE b.customer = p_customers[l.r] AND b.idempotency_key = p_keys[l.r]))
+       AND (p_keys[l.r] IS NULL                                   -- a look-up for each, not a join: its plan may be older than the table's size
+            OR (SELECT b.booking_id FROM bk.booking b WHERE b.customer = p_customers[l.r] AND b.idempotency_key = p_keys[l.r]) IS NULL))
   SELECT array_agg(f.r ORDER BY f.r) FILTER (WHERE f.free = p_wants[f.r]), array_agg(f.r) FILTER (WHERE f.free < p_wants[f.r])
     INTO cand, lost FROM fresh f;
   IF cand IS NOT NULL AND capped IS NOT NULL THEN
@@ -246,19 +247,20 @@ BEGIN
       INSERT INTO bk.outbox (topic, aggregatetype, aggregateid, type, payload)
       SELECT 'inventory-changed', 'event', p_event::text, 'SeatsHeld',
              jsonb_build_object('event_id', p_event, 'holds', jsonb_agg(jsonb_build_object('hold_id', x.booking_id, 'seats', x.items, 'expires_at', until, 'customer', x.customer)))
-        FROM (SELECT m.*, (row_number() OVER () - 1) / 24 AS g FROM made m) x
+        FROM (SELECT m.*, (row_number() OVER () - 1) / 8 AS g FROM made m) x
        GROUP BY x.g ORDER BY x.g)
-    SELECT array_agg(array_position(p_ids, m.booking_id)), (SELECT count(*) FROM us) - sum(cardinality(m.items)) INTO won, n FROM made m;
+    SELECT array_agg(m.booking_id), (SELECT count(*) FROM us) - sum(cardinality(m.items)) INTO won, n FROM made m;
     IF n <> 0 THEN PERFORM bk.must(false, 'a hold is all or nothing'); END IF;
   END IF;
-  RETURN QUERY SELECT w.i, 'held', until, NULL::text[] FROM unnest(won) w(i);
+  RETURN QUERY SELECT w.id, 'held', until, NULL::text[] FROM unnest(won) w(id);
   IF lost IS NOT NULL THEN                                       -- a twin with the same key may have won meanwhile: a later statement sees it
     RETURN QUERY
-    SELECT l.i, 'taken', NULL::timestamptz,
+    SELECT p_ids[l.i], 'taken', NULL::timestamptz,
            ARRAY(SELECT i.c FROM unnest(p_req, p_seats) WITH ORDINALITY i(r, c, o) LEFT JOIN bk.seat s ON s.event_id = p_event AND s.seat_code = i.c COLLATE "C"
                   WHERE i.r = l.i AND bk.free(s.status, s.hold_expires_at, s.channel, p_masks[i.r], t) IS NOT TRUE ORDER BY i.o)
       FROM unnest(lost) l(i)
-     WHERE NOT EXISTS (SELECT FROM bk.booking b WHERE b.customer = p_customers[l.i] AND b.idempotency_key = p_keys[l.i]);
+     WHERE p_keys[l.i] IS NULL
+        OR (SELECT b.booking_id FROM bk.booking b WHERE b.customer = p_customers[l.i] AND b.idempotency_key = p_keys[l.i]) IS NULL;
   END IF;
 END $$;
 -- +goose StatementEnd

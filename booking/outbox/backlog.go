@@ -10,8 +10,8 @@ const measureEvery = 5 * time.Second
 // Backlog is the outbox as this node measured it last.
 type Backlog struct {
 	Pending int64         // events in the table; an estimate above 100,000
-	Oldest  time.Duration // age of the oldest of them; 0 if there is none
-	Stuck   int64         // events among the first 100,000 that the broker refuses for good
+	Oldest  time.Duration // age of the one with the lowest seq; 0 if there is none
+	Stuck   int64         // events that the broker refuses for good, of at most 100,000 that are counted
 }
 
 // Backlog is measured every 5 s while Run runs.
@@ -21,10 +21,10 @@ func (r *Relay) Backlog() Backlog { return *r.backlog.Load() }
 const backlogSQL = `
 SELECT CASE WHEN n <= 100000 THEN n
             ELSE greatest(n, (SELECT reltuples::bigint FROM pg_class WHERE oid = 'bk.outbox'::regclass)) END,
-       coalesce(extract(epoch FROM now() - oldest), 0)::float8,
+       coalesce((SELECT extract(epoch FROM now() - created_at) FROM bk.outbox ORDER BY seq LIMIT 1), 0)::float8,
        stuck
-  FROM (SELECT count(*) AS n, min(created_at) AS oldest, count(stuck) AS stuck
-          FROM (SELECT created_at, stuck FROM bk.outbox ORDER BY seq LIMIT 100001) head) counted`
+  FROM (SELECT count(*) AS n, count(stuck) AS stuck
+          FROM (SELECT stuck FROM bk.outbox LIMIT 100001) first_ones) counted`
 
 func (r *Relay) measure(ctx context.Context) {
 	for ctx.Err() == nil {

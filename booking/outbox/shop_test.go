@@ -32,24 +32,59 @@ type shop struct {
 	pool *pgxpool.Pool
 }
 
+// newShop is on the server that the tests share, as a copy of one database that was migrated.
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	return openShop(t, pgtest.Server(t))
+	server := pgtest.Server(t)
+	template.Do(func() {
+		template.name = newName()
+		create(t, server, template.name, "template0")
+		migrate(t, server.URLOf(template.name))
+	})
+	name := newName()
+	create(t, server, name, template.name)
+	t.Cleanup(func() { command(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return openShop(t, server.URLOf(name))
 }
 
-func openShop(t *testing.T, server *pgbox.Server) *shop {
+// template is the database that the others are copies of. The binary's tests have nothing else in common that could hold it.
+var template struct {
+	sync.Once
+	name string
+}
+
+// newPrivateShop is on a server of its own.
+func newPrivateShop(t *testing.T, server *pgbox.Server) *shop {
 	t.Helper()
-	name := "outbox_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	conn, err := pgx.Connect(t.Context(), server.URL())
+	name := newName()
+	create(t, server, name, "template0")
+	migrate(t, server.URLOf(name))
+	return openShop(t, server.URLOf(name))
+}
+
+func newName() string { return "outbox_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
+
+func create(t *testing.T, server *pgbox.Server, name, from string) {
+	t.Helper()
+	command(t, server, "CREATE DATABASE "+name+" TEMPLATE "+from)
+}
+
+func command(t *testing.T, server *pgbox.Server, sql string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	conn, err := pgx.Connect(ctx, server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, sql); err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{t: t, url: server.URLOf(name)}
-	db, err := sql.Open("pgx", s.url)
+}
+
+func migrate(t *testing.T, url string) {
+	t.Helper()
+	db, err := sql.Open("pgx", url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,16 +96,21 @@ func openShop(t *testing.T, server *pgbox.Server) *shop {
 	if _, err := steps.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := pgxpool.ParseConfig(s.url)
+}
+
+func openShop(t *testing.T, url string) *shop {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.MaxConns = 40
-	if s.pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.pool.Close)
-	return s
+	t.Cleanup(pool.Close)
+	return &shop{t: t, url: url, pool: pool}
 }
 
 // write commits an event of a seat of an event; payload {"n": n}.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,6 +64,7 @@ func (n *node) admin() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", n.ready)
 	mux.HandleFunc("GET /admin/v1/rooms", n.listRooms)
+	mux.HandleFunc("GET /admin/v1/booking", n.serveSales)
 	return mux
 }
 
@@ -135,14 +135,6 @@ func (n *node) listRooms(w http.ResponseWriter, _ *http.Request) {
 	}
 	slices.SortFunc(view.Rooms, func(a, b roomView) int { return strings.Compare(a.ID, b.ID) })
 	writeView(w, view)
-}
-
-func writeView(w http.ResponseWriter, view roomsView) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	_ = out.Encode(view)
 }
 
 func (rm *room) view() roomView {

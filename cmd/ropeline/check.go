@@ -53,6 +53,12 @@ func checkFiles(complaints io.Writer, cfg *config.Config) error {
 		_, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
 		complain("tls.cert_file, tls.key_file", err)
 	}
+	for _, f := range secretFiles(cfg.Booking) {
+		if _, err := f.read(); err != nil {
+			fmt.Fprintln(complaints, err)
+			bad = true
+		}
+	}
 	if bad {
 		return errSaid
 	}

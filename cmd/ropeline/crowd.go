@@ -19,7 +19,8 @@ func crowdCommand() *cobra.Command {
 		Long: "People arrive in a burst, keep their cookies, poll when told to, reload, leave and come back; cheats knock without a\n" +
 			"token. At the end the crowd judges the room by what its visitors hold in their hands, and exits 1 if a promise was\n" +
 			"broken: admission order, the active limit, a place that got worse, a request that passed without a token, a place\n" +
-			"served twice, a visitor lost. Send it only to a site of your own.",
+			"served twice, a visitor lost. With --buy the admitted hold and pay seats of the booking core's event that the target\n" +
+			"is a page of, and a seat in two hands at once is a broken promise too. Send it only to a site of your own.",
 		Args: noArgs,
 	}
 	cfg.AddFlags(c.Flags())

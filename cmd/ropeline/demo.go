@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,11 +12,7 @@ import (
 
 	"ropeline/cmd/ropeline/config"
 	"ropeline/cmd/ropeline/crowd"
-	"ropeline/cmd/ropeline/demosite"
 )
-
-// demoPath is the gated part of the demo site.
-const demoPath = "/events/spring-tour/"
 
 type demoFlags struct {
 	listen, admin string
@@ -33,10 +26,11 @@ func demoCommand() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Run everything with nothing installed: a site, a room, a crowd",
-		Long: "Starts a redis-server found on this machine (or keeps the line in this process), a small concert site, a waiting room in\n" +
-			"front of it and a simulated crowd, and prints the addresses to open. It ends with a report, and exits 1 if a promise was\n" +
-			"broken.",
+		Short: "Run everything with nothing installed: a concert, a room, a crowd",
+		Long: "Starts a redis-server and a Postgres found on this machine, a concert that the booking core sells, a waiting room in\n" +
+			"front of it and a simulated crowd that wants more seats than there are, and prints the addresses to open. Without a\n" +
+			"redis-server the line is kept in this process; without a Postgres a small concert site stands in for the booking core.\n" +
+			"Nothing is kept. It ends with a report, and exits 1 if a promise was broken.",
 		Args: noArgs,
 	}
 	flags := c.Flags()
@@ -52,19 +46,30 @@ func demoCommand() *cobra.Command {
 	return c
 }
 
+// scene is what the demo's waiting room stands in front of.
+type scene struct {
+	config []byte                          // the demo's configuration file
+	path   string                          // the gated page that the crowd wants to see
+	buy    bool                            // the crowd buys seats by the booking API
+	serve  func(ctx context.Context) error // runs it until ctx ends; nil: it runs within the node
+	places func(n *node) [][2]string       // more addresses to look at, and what is there
+	what   string                          // what keeps the seats, for people
+	close  func()
+}
+
 func demo(ctx context.Context, f demoFlags, stdout, stderr io.Writer) error {
 	if f.visitors < 0 || f.duration < 0 {
 		return fmt.Errorf("%w: --visitors and --duration can't be negative", errUsage)
 	}
-	site, err := demosite.New(demosite.Config{})
+	if _, err := config.ParseRate(f.rate); err != nil {
+		return fmt.Errorf("%w: --rate: %w", errUsage, err)
+	}
+	s, judged, err := setScene(ctx, f, stderr)
 	if err != nil {
 		return err
 	}
-	behind, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	cfg, err := config.Parse(demoConfig(f, behind.Addr().String()), nil)
+	defer s.close()
+	cfg, err := config.Parse(s.config, nil)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
@@ -74,49 +79,47 @@ func demo(ctx context.Context, f demoFlags, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer n.close()
-
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	group, serving := errgroup.WithContext(serving)
-	upstream := &http.Server{Handler: site, ReadHeaderTimeout: 5 * time.Second}
-	group.Go(func() error {
-		if err := upstream.Serve(behind); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-serving.Done()
-		return upstream.Close()
-	})
-	group.Go(func() error { return n.run(serving) })
-
-	welcome(stdout, n, f)
-	report, err := demoCrowd(ctx, serving, f, "http://"+n.addr()+demoPath, stderr)
-	stop()
-	if ended := group.Wait(); err == nil {
-		err = ended
-	}
+	report, err := perform(ctx, f, s, n, judged, stdout, stderr)
 	if err != nil {
 		return err
-	}
-	if missing := site.Counts().WithoutSession; missing > 0 {
-		report.PassedWithoutToken += int(missing)
 	}
 	fmt.Fprintln(stdout)
 	return judge(stdout, stderr, report, false)
 }
 
-func welcome(w io.Writer, n *node, f demoFlags) {
-	fmt.Fprintf(w, `Ropeline is running, with %s as the store.
+// judged adds what the scene itself saw to the crowd's report, while the node still runs.
+type judged func(ctx context.Context, n *node, r *crowd.Report) error
 
-  the waiting room   http://%s%s   join the line yourself
-  the site's front   http://%s/   not gated
-  rooms as JSON      http://%s/admin/v1/rooms
-  metrics            http://%s/metrics
+// perform runs the node and the crowd until the demo ends.
+func perform(ctx context.Context, f demoFlags, s *scene, n *node, add judged, stdout, stderr io.Writer) (crowd.Report, error) {
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, serving := errgroup.WithContext(serving)
+	if s.serve != nil {
+		group.Go(func() error { return s.serve(serving) })
+	}
+	group.Go(func() error { return n.run(serving) })
+	welcome(stdout, n, s, f)
+	report, err := demoCrowd(ctx, serving, f, s, "http://"+n.addr()+s.path, stderr)
+	if err == nil && serving.Err() == nil {
+		err = add(context.WithoutCancel(ctx), n, &report)
+	}
+	stop()
+	if ended := group.Wait(); ended != nil {
+		err = ended
+	}
+	return report, err
+}
 
-%d visitors arrive now; %s are admitted, at most %d at once.
-`, n.store.what, n.addr(), demoPath, n.addr(), n.adminListener.Addr(), n.adminListener.Addr(), f.visitors, f.rate, f.activeLimit)
+func welcome(w io.Writer, n *node, s *scene, f demoFlags) {
+	fmt.Fprintf(w, "Ropeline is running, with %s as the store%s.\n\n", n.store.what, s.what)
+	for _, p := range append(append([][2]string{{"http://" + n.addr() + s.path, "the waiting room: join the line yourself"}}, s.places(n)...),
+		[2]string{"http://" + n.adminListener.Addr().String() + "/admin/v1/rooms", "rooms as JSON"},
+		[2]string{"http://" + n.adminListener.Addr().String() + "/metrics", "metrics"},
+	) {
+		fmt.Fprintf(w, "  %-46s %s\n", p[0], p[1])
+	}
+	fmt.Fprintf(w, "\n%d visitors arrive now; %s are admitted, at most %d at once.\n", f.visitors, f.rate, f.activeLimit)
 	if f.duration > 0 {
 		fmt.Fprintf(w, "It ends by itself after %s.\n\n", f.duration)
 	} else {
@@ -125,7 +128,7 @@ func welcome(w io.Writer, n *node, f demoFlags) {
 }
 
 // demoCrowd runs the crowd until it is through or the time is up, and then waits for the end of the demo.
-func demoCrowd(ctx, serving context.Context, f demoFlags, target string, progress io.Writer) (crowd.Report, error) {
+func demoCrowd(ctx, serving context.Context, f demoFlags, s *scene, target string, progress io.Writer) (crowd.Report, error) {
 	if f.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, f.duration)
@@ -135,11 +138,11 @@ func demoCrowd(ctx, serving context.Context, f demoFlags, target string, progres
 	defer cancel()
 	stop := context.AfterFunc(serving, cancel) // the node ended by itself
 	defer stop()
-	var report crowd.Report
+	report := crowd.Report{}
 	if f.visitors > 0 {
 		cfg := crowd.Default()
 		cfg.Target, cfg.Visitors, cfg.ActiveLimit, cfg.Progress = target, f.visitors, f.activeLimit, progress
-		cfg.Stay = 3 * time.Second
+		cfg.Stay, cfg.Buy = 3*time.Second, s.buy
 		if f.duration > 0 {
 			cfg.Arrive = min(cfg.Arrive, f.duration/3)
 			cfg.Duration = max(f.duration-time.Second, time.Second)
@@ -151,25 +154,4 @@ func demoCrowd(ctx, serving context.Context, f demoFlags, target string, progres
 	}
 	<-ctx.Done()
 	return report, nil
-}
-
-// demoConfig is the demo's configuration file.
-func demoConfig(f demoFlags, upstream string) []byte {
-	return fmt.Appendf(nil, `
-listen: %q
-admin_listen: %q
-redis: {url: auto}
-upstream: http://%s
-log: {level: warn, format: text}
-shutdown_grace: 3s
-rooms:
-  - id: spring-tour
-    title: Spring Tour
-    paths: [%s]
-    public_paths: [%sposter.svg]
-    rate: %s
-    active_limit: %d
-    session: 2m
-    claim_window: 30s
-`, f.listen, f.admin, upstream, demoPath, demoPath, f.rate, f.activeLimit)
 }

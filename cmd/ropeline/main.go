@@ -69,7 +69,7 @@ func commands() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: %w; see %s --help", errUsage, err, c.CommandPath())
 	})
-	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), crowdCommand(), keysCommand())
+	root.AddCommand(serveCommand(), bookingCommand(), migrateCommand(), seedCommand(), auditCommand(), checkCommand(), demoCommand(), crowdCommand(), keysCommand())
 	return root
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ropeline/internal/pgbox/pgtest"
 )
 
 // program is the binary under test. The tests of a whole system run it as an operator would.
@@ -36,6 +38,7 @@ func testMain(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1
 	}
+	defer pgtest.Stop()
 	return m.Run()
 }
 
@@ -57,7 +60,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func environment(more ...string) []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "ROPELINE_") || strings.HasPrefix(v, "ROPELINE_REDIS_SERVER=") {
+		if !strings.HasPrefix(v, "ROPELINE_") || strings.HasPrefix(v, "ROPELINE_REDIS_SERVER=") || strings.HasPrefix(v, "ROPELINE_PG_BIN=") {
 			env = append(env, v)
 		}
 	}
@@ -104,7 +107,13 @@ type process struct {
 // launch starts a node that follows the file at path. It is not waited for.
 func launch(t *testing.T, path string, env ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(program, "serve", "--config", path), done: make(chan struct{})}
+	return launchCommand(t, "serve", path, env...)
+}
+
+// launchCommand is launch for a command that serves until it is told to stop.
+func launchCommand(t *testing.T, name, path string, env ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(program, name, "--config", path), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.WaitDelay = environment(env...), 5*time.Second
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	if err := p.cmd.Start(); err != nil {

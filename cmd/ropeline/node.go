@@ -33,7 +33,9 @@ type node struct {
 	tokens  *token.Authority
 	edge    *proxy.Edge
 	keys    *keyring
-	watcher *config.Watcher // nil where nothing follows a file
+	watcher *config.Watcher      // nil where nothing follows a file
+	shop    atomic.Pointer[shop] // the booking core, nil where no upstream is it
+	toShop  late
 
 	registry *prometheus.Registry
 	metrics  nodeMetrics
@@ -62,7 +64,10 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger) (*node, 
 	n.metrics = newNodeMetrics(n.registry)
 	n.lines, n.admits = queue.NewMetrics(n.registry), admitter.NewMetrics(n.registry)
 	n.tokens = token.New(nil, token.Config{Now: n.clock.Now})
-	n.edge = proxy.New(n.tokens, proxy.Config{TrustedProxies: cfg.TrustedProxies, Logger: log, Metrics: n.registry})
+	n.edge = proxy.New(n.tokens, proxy.Config{
+		TrustedProxies: cfg.TrustedProxies, Logger: log, Metrics: n.registry,
+		Local: map[string]http.RoundTripper{"booking": &n.toShop}, Core: shopPaths{n},
+	})
 	n.keys = &keyring{log: log, report: n.keysRead, apply: func(keys *token.Keys, sealer *queue.Sealer) {
 		n.tokens.SetKeys(keys)
 		n.edge.SetSealer(sealer)
@@ -89,6 +94,11 @@ func (n *node) open(ctx context.Context, cfg *config.Config) (err error) {
 	}
 	for _, w := range n.store.warnings(ctx) {
 		n.log.Warn("redis", "warning", w)
+	}
+	if cfg.UsesBooking() {
+		if err := n.openShop(ctx, cfg.Booking); err != nil {
+			return err
+		}
 	}
 	for _, r := range cfg.Rooms {
 		rm := n.addRoom(r)
@@ -135,20 +145,7 @@ func (n *node) startRooms(ctx context.Context) {
 
 // untilRedis repeats work while Redis is away, so that a node may be started before it.
 func (n *node) untilRedis(ctx context.Context, what string, work func() error) error {
-	for said := false; ; said = true {
-		err := work()
-		if err == nil || !errors.Is(err, queue.ErrAway) {
-			return err
-		}
-		if !said {
-			n.log.Error("waiting for Redis", "for", what, "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(time.Second):
-		}
-	}
+	return await(ctx, n.log, "Redis", what, queue.ErrAway, work)
 }
 
 // addr is where visitors connect.
@@ -170,6 +167,11 @@ func (n *node) run(ctx context.Context) error {
 	})
 	n.serving.Store(true)
 	group, ctx := errgroup.WithContext(ctx)
+	selling, stopSelling := context.WithCancel(context.WithoutCancel(ctx)) // to the last request
+	defer stopSelling()
+	if s := n.shop.Load(); s != nil {
+		group.Go(func() error { return s.run(selling) })
+	}
 	group.Go(func() error { return n.keys.run(ctx) })
 	if n.watcher != nil {
 		group.Go(func() error { return n.watcher.Run(ctx) })
@@ -184,6 +186,7 @@ func (n *node) run(ctx context.Context) error {
 	group.Go(func() error {
 		<-ctx.Done()
 		n.drain(server, cfg.ShutdownGrace)
+		stopSelling()
 		return nil
 	})
 	n.log.Info("serving", "listen", n.addr(), "admin", n.adminListener.Addr().String(), "redis", n.store.what, "version", versionText())
@@ -228,6 +231,9 @@ func (n *node) close() {
 	}
 	if n.adminServer != nil {
 		_ = n.adminServer.Close()
+	}
+	if s := n.shop.Load(); s != nil {
+		s.close()
 	}
 	if n.store != nil {
 		n.store.close()

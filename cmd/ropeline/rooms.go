@@ -88,6 +88,11 @@ func (rm *room) stop() {
 
 // reload makes a changed configuration take effect: rooms that go, rooms that come, and what is new in the others.
 func (n *node) reload(ctx context.Context, cfg *config.Config) {
+	if cfg.UsesBooking() && n.shop.Load() == nil {
+		n.restart.Store(&[]string{"upstream"})
+		n.badConfig(errNoShop)
+		return
+	}
 	waits := config.NeedsRestart(n.cfg.Load(), cfg)
 	known := map[string]*room{}
 	for _, rm := range n.liveRooms() {

@@ -19,25 +19,33 @@ const module = "ropeline"
 // mayUse lists, for each part of the tree, the other parts that it may reach, directly or through others.
 // Packages of one part may always reach each other.
 var mayUse = map[string][]string{
-	"cmd":            {"proxy", "admitter", "admitter/token", "queue", "booking", "web", "configs", "internal"},
-	"proxy":          {"queue", "admitter/token", "web", "internal"},
-	"admitter":       {"queue", "admitter/token", "internal"},
-	"admitter/token": {"internal/recent"},
-	"queue":          {"internal"},
-	"booking":        {"internal"},
-	"web":            {},
-	"configs":        {},
-	"deploy":         {},
-	"internal":       {},
+	"cmd":             {"proxy", "admitter", "admitter/token", "queue", "booking", "web", "configs", "internal"},
+	"proxy":           {"queue", "admitter/token", "web", "internal"},
+	"admitter":        {"queue", "admitter/token", "internal"},
+	"admitter/token":  {"internal/recent"},
+	"queue":           {"internal"},
+	"booking":         {"booking/outbox", "booking/payment", "internal"},
+	"booking/gate":    {"internal"},
+	"booking/outbox":  {"internal"},
+	"booking/payment": {"internal"},
+	"web":             {},
+	"configs":         {},
+	"deploy":          {},
+	"internal":        {},
 }
 
 // homes lists, for each module that has one home in the tree, the parts that may name it.
 var homes = map[string][]string{
 	"github.com/spf13/":                {"cmd"},
-	"github.com/redis/go-redis/":       {"queue", "internal/redisbox", "cmd"},
+	"github.com/redis/go-redis/":       {"queue", "booking/gate", "internal/redisbox", "cmd"},
 	"github.com/alicebob/miniredis/":   {"internal/redisbox"},
 	"github.com/golang-jwt/":           {"admitter/token"},
-	"github.com/jackc/pgx/":            {"booking"},
+	"github.com/jackc/pgx/":            {"booking", "internal/pgbox", "cmd"},
+	"github.com/pressly/goose/":        {"booking"},
+	"github.com/twmb/franz-go":         {"booking/outbox"},
+	"github.com/stripe/":               {"booking/payment"},
+	"github.com/standard-webhooks/":    {"booking/payment"},
+	"github.com/go-redis/redis_rate/":  {"booking/gate"},
 	"github.com/fsnotify/":             {"cmd"},
 	"github.com/go-viper/mapstructure": {"cmd"},
 }

@@ -58,7 +58,7 @@ func shown(v reflect.Value) string {
 		if x == nil {
 			return "none"
 		}
-		return x.Redacted()
+		return upstreamText(x)
 	case time.Time:
 		if x.IsZero() {
 			return "none"

@@ -39,6 +39,7 @@ func (c *checker) check() {
 	c.word("log.level", c.cfg.Log.Level, "debug", "info", "warn", "error")
 	c.word("log.format", c.cfg.Log.Format, "json", "text")
 	c.between("shutdown_grace", c.cfg.ShutdownGrace, time.Second, 10*time.Minute)
+	c.booking()
 	for i := range c.cfg.Rooms {
 		c.room(&c.cfg.Rooms[i], c.labels[i])
 	}
@@ -72,7 +73,7 @@ func (c *checker) listen(key, address string) {
 
 // upstream checks that an upstream is not ourselves.
 func (c *checker) upstream(key string, u *url.URL) {
-	if u == nil || !c.ok(key) {
+	if u == nil || IsBooking(u) || !c.ok(key) {
 		return
 	}
 	port := u.Port()
@@ -203,7 +204,7 @@ func (c *checker) list(key string, texts []string, most int, wrong func(string) 
 	}
 	seen := map[string]int{}
 	for i, text := range texts {
-		at := fmt.Sprintf("%s[%d]", key, i)
+		at := indexed(key, i)
 		if !c.ok(at) {
 			continue
 		}
@@ -215,5 +216,8 @@ func (c *checker) list(key string, texts []string, most int, wrong func(string) 
 		seen[text] = i
 	}
 }
+
+// indexed is the key of an entry of a list.
+func indexed(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
 func lastStep(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }

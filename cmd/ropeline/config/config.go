@@ -23,7 +23,7 @@ type Config struct {
 	// Redis is where lines are kept.
 	Redis Redis `mapstructure:"redis"`
 	// Upstream receives what no room matches, and what a room without an upstream of its own admits. Scheme http or
-	// https and a host; no path. Required, never nil.
+	// https and a host; no path. Or the booking core: see [IsBooking]. Required, never nil.
 	Upstream *url.URL `mapstructure:"upstream" required:"true"`
 	// Signing is how access tokens are signed.
 	Signing Signing `mapstructure:"signing"`
@@ -31,6 +31,8 @@ type Config struct {
 	Log Log `mapstructure:"log"`
 	// ShutdownGrace is how long requests in flight may take to finish once we are told to stop, 1s to 10m. Default 30s.
 	ShutdownGrace time.Duration `mapstructure:"shutdown_grace" default:"30s"`
+	// Booking is the booking core, for upstreams that are "booking" and for the command of that name.
+	Booking Booking `mapstructure:"booking"`
 	// Rooms are the waiting rooms in the order of the file, at least one, ids unique.
 	Rooms []Room `mapstructure:"rooms"`
 
@@ -54,6 +56,9 @@ type Redis struct {
 	// Default auto.
 	URL string `mapstructure:"url" default:"auto"`
 }
+
+// Shared reports whether other processes can use the same Redis.
+func (r Redis) Shared() bool { return r.URL != "auto" && r.URL != "embedded" }
 
 // Signing says how access tokens are signed.
 type Signing struct {
@@ -113,6 +118,8 @@ type Room struct {
 	OnOutage string `mapstructure:"on_outage" default:"hold"`
 	// Poll bounds how often a waiting visitor asks.
 	Poll Poll `mapstructure:"poll"`
+	// Channels are the sales channels whose seats an admitted visitor may hold, 0 to 62 (0 is the public one). Default 0.
+	Channels []int `mapstructure:"channels" default:"0"`
 	// Languages are those the page is offered in, vi and en; the first is for browsers that ask for neither.
 	// Default vi, en.
 	Languages []string `mapstructure:"languages" default:"vi,en"`

@@ -10,7 +10,7 @@ import (
 const prefix = "ROPELINE_"
 
 // foreign are variables of other parts, those ending in "_" by their beginning.
-var foreign = []string{"ROPELINE_REDIS_SERVER", "ROPELINE_NPM_ROOT", "ROPELINE_TEST_"}
+var foreign = []string{"ROPELINE_REDIS_SERVER", "ROPELINE_NPM_ROOT", "ROPELINE_TEST_", "ROPELINE_PG_BIN", "ROPELINE_POSTGRES_URL"}
 
 // environment is what the environment says about keys.
 type environment struct {

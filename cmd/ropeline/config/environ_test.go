@@ -23,7 +23,14 @@ func TestEnvironment_OverridesEveryKey(t *testing.T) {
 		"ROOMS_SPRING_TOUR_CLAIM_WINDOW": "11s", "ROOMS_SPRING_TOUR_FORWARD_TOKEN": "true",
 		"ROOMS_SPRING_TOUR_AMBIGUOUS_PATHS": "gate", "ROOMS_SPRING_TOUR_IDENTITY": "header:X-Customer",
 		"ROOMS_SPRING_TOUR_ON_OUTAGE": "open", "ROOMS_SPRING_TOUR_POLL_MIN": "3s", "ROOMS_SPRING_TOUR_POLL_MAX": "4s",
-		"ROOMS_SPRING_TOUR_POLL_BUDGET": "60/min", "ROOMS_SPRING_TOUR_LANGUAGES": "en", "ROOMS_SPRING_TOUR_CORS_ORIGINS": "https://app.example",
+		"ROOMS_SPRING_TOUR_POLL_BUDGET": "60/min", "ROOMS_SPRING_TOUR_LANGUAGES": "en", "ROOMS_SPRING_TOUR_CHANNELS": "0,3", "ROOMS_SPRING_TOUR_CORS_ORIGINS": "https://app.example",
+		"BOOKING_POSTGRES": "postgres://u:p@db.example/shop", "BOOKING_HOLD_CONNECTIONS": "6", "BOOKING_WORK_CONNECTIONS": "9",
+		"BOOKING_LISTEN": "127.0.0.1:83", "BOOKING_PUBLIC_URL": "https://shop.example", "BOOKING_JWKS_URL": "https://edge.example/jwks.json",
+		"BOOKING_SERVICE_TOKEN_FILE": "service", "BOOKING_CUSTOMER_SECRET_FILE": "customers", "BOOKING_PROVIDER": "stripe",
+		"BOOKING_SANDBOX_LISTEN": "127.0.0.1:84", "BOOKING_SANDBOX_SECRET_FILE": "sandbox", "BOOKING_SANDBOX_FILE": "payments", "BOOKING_STRIPE_SECRET_KEY_FILE": "sk",
+		"BOOKING_STRIPE_WEBHOOK_SECRET_FILE": "whsec", "BOOKING_KAFKA_BROKERS": "a.example:9092,b.example:9092",
+		"BOOKING_KAFKA_TOPIC_PREFIX": "shop.", "BOOKING_KAFKA_TLS": "true", "BOOKING_KAFKA_SASL_MECHANISM": "PLAIN",
+		"BOOKING_KAFKA_SASL_USER": "shop", "BOOKING_KAFKA_SASL_PASSWORD_FILE": "sasl",
 	}
 	for _, s := range settings(schema) {
 		if values[s.variable()] == "" {
@@ -42,15 +49,18 @@ func TestEnvironment_OverridesEveryKey(t *testing.T) {
 	file := withTop("listen: :80", "redis: {url: embedded}") + "    poll: {min: 9s}\n    hosts: [old.example]\n"
 	cfg := mustParse(t, file, environ...)
 	r := cfg.Rooms[0]
-	got := []any{cfg.Listen, cfg.AdminListen, cfg.TrustedProxies, cfg.TLS, cfg.Redis, cfg.Upstream, cfg.Signing, cfg.Log, cfg.ShutdownGrace,
+	got := []any{cfg.Listen, cfg.AdminListen, cfg.TrustedProxies, cfg.TLS, cfg.Redis, cfg.Upstream, cfg.Signing, cfg.Log, cfg.ShutdownGrace, cfg.Booking,
 		r.ID, r.Title, r.Hosts, r.Paths, r.PublicPaths, r.Upstream, r.OpensAt.Unix(), r.State, r.Reason, r.Rate, r.ActiveLimit, r.Session,
-		r.Sliding, r.SessionMax, r.ClaimWindow, r.ForwardToken, r.AmbiguousPaths, r.Identity, r.OnOutage, r.Poll, r.Languages, r.CORSOrigins}
+		r.Sliding, r.SessionMax, r.ClaimWindow, r.ForwardToken, r.AmbiguousPaths, r.Identity, r.OnOutage, r.Poll, r.Channels, r.Languages, r.CORSOrigins}
 	want := []any{":81", "127.0.0.2:99", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32")},
 		TLS{"c.pem", "k.pem"}, Redis{"redis://r:6379"}, "https://site.example", Signing{"HS256", "keys.json"}, Log{"debug", "text"}, 7 * time.Second,
+		Booking{"postgres://u:p@db.example/shop", 6, 9, "127.0.0.1:83", "https://shop.example", "https://edge.example/jwks.json", "service",
+			"customers", "stripe", Sandbox{"127.0.0.1:84", "sandbox", "payments"}, Stripe{"sk", "whsec"},
+			Kafka{[]string{"a.example:9092", "b.example:9092"}, "shop.", true, "PLAIN", "shop", "sasl"}},
 		"spring-tour", "Tour", []string{"a.example", "b.example"}, []string{"/x/", "/y/"}, []string{"/x/a.css"}, "http://room.example:9001",
 		time.Date(2026, 12, 10, 3, 0, 0, 0, time.UTC).Unix(), "paused", "Rest, please", "6/min", 7, 8 * time.Minute,
 		true, 9 * time.Minute, 11 * time.Second, true, "gate", "X-Customer", "open",
-		Poll{3 * time.Second, 4 * time.Second, 1}, []string{"en"}, []string{"https://app.example"}}
+		Poll{3 * time.Second, 4 * time.Second, 1}, []int{0, 3}, []string{"en"}, []string{"https://app.example"}}
 	for i := range want {
 		if g, w := fmt.Sprint(got[i]), fmt.Sprint(want[i]); g != w {
 			t.Errorf("got %s, want %s", g, w)

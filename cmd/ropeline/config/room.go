@@ -40,6 +40,7 @@ func (c *checker) room(r *Room, label string) {
 	}
 	c.identity(r, key("identity"))
 	c.times(r, key)
+	c.channels(key("channels"), r.Channels)
 	c.languages(r, key("languages"))
 	c.list(key("cors_origins"), r.CORSOrigins, maxList, badOrigin)
 }

@@ -100,9 +100,9 @@ func parsePrefix(text string) (netip.Prefix, error) {
 // parseUpstream reads the address of a site. No message shows more of it than a word without a scheme, since it may
 // hold a password.
 func parseUpstream(text string) (url.URL, error) {
-	const form = "write one like http://127.0.0.1:9000"
-	if text == "booking" {
-		return url.URL{}, fmt.Errorf("\"booking\" means the booking core, which comes in a later version; %s", form)
+	const form = "write one like http://127.0.0.1:9000, or booking"
+	if text == bookingWord {
+		return bookingCore, nil
 	}
 	u, err := url.Parse(text)
 	if err != nil {

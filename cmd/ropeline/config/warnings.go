@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
 	"strings"
 )
 
@@ -31,13 +32,14 @@ func Warnings(cfg *Config) []string {
 	if cfg.Signing.KeysFile == "" {
 		warn("signing.keys_file", "none is given, so keys are made once and kept in Redis: losing Redis and every node at once voids all places and sessions")
 	}
+	out = append(out, bookingWarnings(cfg)...)
 	for i, r := range cfg.Rooms {
 		label := fmt.Sprintf("rooms[%d] (%s)", i, r.ID)
 		if len(r.Paths) > 0 {
 			warn(label+".paths", "%s; a room on a whole host needs no such rule", oddPathsMean(r))
 		}
 		if len(r.Hosts) > 0 && r.Upstream.Host == cfg.Upstream.Host {
-			warn(label+".hosts", "a request that names any other host passes to the same upstream, %s, without waiting; leave hosts out, or have that site refuse names that it does not know", r.Upstream.Redacted())
+			warn(label+".hosts", "a request that names any other host passes to the same upstream, %s, without waiting; leave hosts out, or have that site refuse names that it does not know", upstreamText(r.Upstream))
 		}
 		if r.ForwardToken && cfg.Signing.Algorithm == "HS256" {
 			warn(label+".forward_token", "with HS256 the site needs the secret to verify a token, and could sign its own; EdDSA needs only the public key")
@@ -64,6 +66,19 @@ func loopback(address string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
 
+// unequal names the keys in which two structs differ, those in groups included.
+func unequal(prefix string, old, new reflect.Value) (out []string) {
+	for i := range old.NumField() {
+		key, a, b := prefix+old.Type().Field(i).Tag.Get("mapstructure"), old.Field(i), new.Field(i)
+		if a.Kind() == reflect.Struct {
+			out = append(out, unequal(key+".", a, b)...)
+		} else if fmt.Sprint(a.Interface()) != fmt.Sprint(b.Interface()) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
 // NeedsRestart names the keys that differ between two configurations and whose change takes effect only when Ropeline
 // starts anew. Everything it never names (rooms with all that is in them, upstream, log.level) takes effect live.
 func NeedsRestart(old, new *Config) []string {
@@ -83,5 +98,8 @@ func NeedsRestart(old, new *Config) []string {
 	note("signing.keys_file", old.Signing.KeysFile == new.Signing.KeysFile)
 	note("log.format", old.Log.Format == new.Log.Format)
 	note("shutdown_grace", old.ShutdownGrace == new.ShutdownGrace)
+	if old.UsesBooking() || new.UsesBooking() {
+		out = append(out, unequal("booking.", reflect.ValueOf(old.Booking), reflect.ValueOf(new.Booking))...)
+	}
 	return out
 }

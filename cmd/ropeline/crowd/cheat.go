@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,19 +36,62 @@ const endedFor = 5 * time.Second
 type knock struct {
 	name string
 	make func(v *visitor) (request, bool)
+	api  bool // to the booking API: an answer that speaks of seats shows that the request came through
 }
 
-// knocks are all the tries, spellings of the path aside.
-var knocks = []knock{
-	{"fetch", func(v *visitor) (request, bool) { return v.bare(http.MethodGet), true }},
+// shopKnocks are tries to hold seats without a token: the booking API is not behind the gate, so it has to refuse them itself.
+var shopKnocks = []knock{
+	{"hold", func(v *visitor) (request, bool) { return v.bareHold("/v1"), true }, true},
+	{"hold by the older path", func(v *visitor) (request, bool) { return v.bareHold(""), true }, true},
+	{"hold with made-up visitor headers", func(v *visitor) (request, bool) {
+		req := v.bareHold("/v1")
+		for _, name := range []string{"X-Ropeline-Visitor", "X-Ropeline-Session", "X-Ropeline-Place"} {
+			req.header.Set(name, "1")
+		}
+		req.header.Set("X-Ropeline-Room", v.room)
+		return req, true
+	}, true},
+	{"hold with a forged token", func(v *visitor) (request, bool) {
+		req := v.bareHold("/v1")
+		req.header.Set("X-Queue-Token", v.forge(map[string]any{"alg": "HS256", "typ": accessType, "kid": "1"}, nil, []byte("a key nobody trusts")))
+		return req, true
+	}, true},
+	{"checkout of a hold that nobody has", func(v *visitor) (request, bool) {
+		req := v.bareHold("/v1")
+		req.target = "/v1/holds/018f0000-0000-7000-8000-000000000000/checkout"
+		return req, true
+	}, true},
+}
+
+// bareHold asks for a seat as a script would, without any token.
+func (v *visitor) bareHold(version string) request {
+	req := v.bare(http.MethodPost)
+	req.target = version + v.eventAPI + "/holds"
+	req.header.Set("Content-Type", "application/json")
+	req.header.Set("Idempotency-Key", fmt.Sprintf("cheat-%x", v.rng.Uint64()))
+	req.body = `{"seats":["A1"]}`
+	return req
+}
+
+// knocks are the tries that this crowd knows.
+func (c *crowd) knocks() []knock {
+	if c.cfg.Buy {
+		return slices.Concat(gateKnocks, shopKnocks)
+	}
+	return gateKnocks
+}
+
+// gateKnocks are the tries to get past the gate, spellings of the path aside.
+var gateKnocks = []knock{
+	{"fetch", func(v *visitor) (request, bool) { return v.bare(http.MethodGet), true }, false},
 	{"form post", func(v *visitor) (request, bool) {
 		req := v.bare(http.MethodPost)
 		req.header.Set("Sec-Fetch-Mode", "navigate")
 		req.header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.body = "seat=A1"
 		return req, true
-	}},
-	{"put", func(v *visitor) (request, bool) { return v.bare(http.MethodPut), true }},
+	}, false},
+	{"put", func(v *visitor) (request, bool) { return v.bare(http.MethodPut), true }, false},
 	{"websocket", func(v *visitor) (request, bool) {
 		req := v.bare(http.MethodGet)
 		req.header.Set("Connection", "Upgrade")
@@ -55,7 +99,7 @@ var knocks = []knock{
 		req.header.Set("Sec-WebSocket-Version", "13")
 		req.header.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
 		return req, true
-	}},
+	}, false},
 	{"made-up visitor headers", func(v *visitor) (request, bool) {
 		req := v.bare(http.MethodGet)
 		for _, name := range []string{"X-Ropeline-Visitor", "X-Ropeline-Session", "X-Ropeline-Place"} {
@@ -63,24 +107,24 @@ var knocks = []knock{
 		}
 		req.header.Set("X-Ropeline-Room", v.room)
 		return req, true
-	}},
+	}, false},
 	{"token without a signature", func(v *visitor) (request, bool) {
 		return v.holding(v.forge(map[string]any{"alg": "none", "typ": accessType}, nil, nil)), true
-	}},
+	}, false},
 	{"token signed with another key", func(v *visitor) (request, bool) {
 		return v.holding(v.forge(map[string]any{"alg": "HS256", "typ": accessType, "kid": "1"}, nil, []byte("a key nobody trusts"))), true
-	}},
+	}, false},
 	{"expired token", func(v *visitor) (request, bool) {
 		past := map[string]any{"exp": time.Now().Add(-time.Hour).Unix(), "iat": time.Now().Add(-2 * time.Hour).Unix()}
 		return v.holding(v.forge(map[string]any{"alg": "HS256", "typ": accessType, "kid": "1"}, past, []byte("a key nobody trusts"))), true
-	}},
+	}, false},
 	{"token of another room", func(v *visitor) (request, bool) {
 		token := v.loot.live.Load()
 		if token == nil {
 			return request{}, false
 		}
 		return v.holding(swapPayload(*token, map[string]any{"aud": v.room + "-2"})), true
-	}},
+	}, false},
 	{"token under another room's cookie", func(v *visitor) (request, bool) {
 		token := v.loot.live.Load()
 		if token == nil {
@@ -89,35 +133,35 @@ var knocks = []knock{
 		req := v.bare(http.MethodGet)
 		req.header.Set("Cookie", v.accessCookie+"-2="+*token)
 		return req, true
-	}},
+	}, false},
 	{"prolonged token", func(v *visitor) (request, bool) {
 		token := v.loot.live.Load()
 		if token == nil {
 			return request{}, false
 		}
 		return v.holding(swapPayload(*token, map[string]any{"exp": time.Now().Add(5 * time.Hour).Unix()})), true
-	}},
+	}, false},
 	{"truncated token", func(v *visitor) (request, bool) {
 		token := v.loot.live.Load()
 		if token == nil {
 			return request{}, false
 		}
 		return v.holding((*token)[:len(*token)-1-v.rng.IntN(20)]), true
-	}},
+	}, false},
 	{"place token as access token", func(v *visitor) (request, bool) {
 		token := v.loot.place.Load()
 		if token == nil {
 			return request{}, false
 		}
 		return v.holding(*token), true
-	}},
+	}, false},
 	{"token of an ended session", func(v *visitor) (request, bool) {
 		ended := v.loot.ended.Load()
 		if ended == nil || time.Since(ended.at) < endedFor {
 			return request{}, false
 		}
 		return v.holding(ended.token), true
-	}},
+	}, false},
 }
 
 // accessType is the typ of an access token, as a forger would copy it.
@@ -129,18 +173,19 @@ const knocksPerCheat = 10
 // cheat knocks, pauses, and knocks again. One knock that opens the gate is a broken promise.
 func (v *visitor) cheat(ctx context.Context) step {
 	v.visit.outcome = cheated
+	knocks := v.knocks()
 	kinds, spellings := v.rng.Perm(len(knocks)), spellings(v.target.EscapedPath())
 	for i := range knocksPerCheat {
-		name, req, ok := "", request{}, false
+		name, req, ok, api := "", request{}, false, false
 		if i%2 == 0 {
 			k := knocks[kinds[i/2%len(kinds)]]
-			name = k.name
+			name, api = k.name, k.api
 			req, ok = k.make(v)
 		} else {
 			req, name, ok = v.bare(http.MethodGet), "spelled path", true
 			req.target = spellings[v.rng.IntN(len(spellings))]
 		}
-		if ok && !v.tryKnock(ctx, name, req) {
+		if ok && !v.tryKnock(ctx, name, req, api) {
 			return nil
 		}
 		if !sleep(ctx, time.Duration(v.rng.ExpFloat64()*float64(time.Second))) {
@@ -151,7 +196,7 @@ func (v *visitor) cheat(ctx context.Context) step {
 }
 
 // tryKnock sends one knock and judges its answer; false when ctx ended.
-func (v *visitor) tryKnock(ctx context.Context, name string, req request) bool {
+func (v *visitor) tryKnock(ctx context.Context, name string, req request, api bool) bool {
 	a, err := v.client.do(ctx, req)
 	switch {
 	case ctx.Err() != nil:
@@ -159,8 +204,12 @@ func (v *visitor) tryKnock(ctx context.Context, name string, req request) bool {
 	case err != nil:
 		v.tally.networkErrors.Add(1)
 		v.note("network: " + err.Error())
+	case api && a.state() == "" && (a.status == http.StatusConflict || a.status == http.StatusUnprocessableEntity):
+		v.passedWithoutToken(a, name+": "+req.method+" "+req.target)
 	case refused(a):
 		v.tally.refused.Add(1)
+	case notNow(a):
+		v.tally.notNow.Add(1)
 	case a.status < 400:
 		v.passedWithoutToken(a, name+": "+req.method+" "+req.target)
 	default:

@@ -116,6 +116,9 @@ func merge(a, b session) session {
 	if b.received.Before(a.received) {
 		a.received = b.received
 	}
+	if a.freed.IsZero() || !b.freed.IsZero() && b.freed.Before(a.freed) {
+		a.freed = b.freed
+	}
 	if b.expires.After(a.expires) {
 		a.expires = b.expires
 	}

@@ -17,6 +17,8 @@ type request struct {
 	target string // path and query exactly as they go on the wire, odd spellings included
 	header http.Header
 	body   string
+	origin *url.URL // where to, if not to the target's own scheme and host; nil: there
+	most   int64    // most bytes of a JSON answer to keep; 0 selects maxBody
 }
 
 // answer is what came back.
@@ -87,7 +89,7 @@ func (c *httpClient) do(ctx context.Context, req request) (answer, error) {
 		return a, nil // the body is the connection itself: there is nothing to wait for
 	}
 	if strings.Contains(resp.Header.Get("Content-Type"), "json") {
-		a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		a.body, err = io.ReadAll(io.LimitReader(resp.Body, max(req.most, maxBody)))
 	} else {
 		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxPage))
 	}
@@ -97,12 +99,16 @@ func (c *httpClient) do(ctx context.Context, req request) (answer, error) {
 // build puts the target on the wire byte for byte. URL.Opaque does that, except for a target that starts with
 // two slashes, which it would send in absolute form; URL.Path sends that one as it is.
 func (c *httpClient) build(ctx context.Context, req request) *http.Request {
-	u := &url.URL{Scheme: c.origin.Scheme, Host: c.origin.Host, Opaque: req.target}
+	origin := c.origin
+	if req.origin != nil {
+		origin = req.origin
+	}
+	u := &url.URL{Scheme: origin.Scheme, Host: origin.Host, Opaque: req.target}
 	if strings.HasPrefix(req.target, "//") {
 		u.Opaque, u.Path = "", req.target
 	}
 	r := &http.Request{
-		Method: req.method, URL: u, Host: c.origin.Host, Header: req.header,
+		Method: req.method, URL: u, Host: origin.Host, Header: req.header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if req.body != "" {

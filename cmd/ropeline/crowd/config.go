@@ -28,6 +28,7 @@ type Config struct {
 	VanishFor    time.Duration // mean silence of those who vanish, exponential
 	Stay         time.Duration // mean time inside, exponential
 	Requests     int           // pages seen inside; at least 1 is seen
+	Buy          bool          // the admitted buy seats of the event that Target is a page of, by the booking API
 	GiveUp       time.Duration // a visitor stops waiting after this long; 0 = never
 	Duration     time.Duration // the crowd goes home after this long; 0 = when everybody is through
 
@@ -84,6 +85,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.VanishFor, "vanish-for", d.VanishFor, "mean silence of those who vanish")
 	fs.DurationVar(&c.Stay, "stay", d.Stay, "mean time inside")
 	fs.IntVar(&c.Requests, "requests", d.Requests, "pages seen inside")
+	fs.BoolVar(&c.Buy, "buy", d.Buy, "the admitted buy seats by the booking API; the target is /events/NUMBER/")
 	fs.DurationVar(&c.GiveUp, "give-up", d.GiveUp, "a visitor stops waiting after this long (0 = never)")
 	fs.DurationVar(&c.Duration, "duration", d.Duration, "the crowd goes home after this long (0 = when everybody is through)")
 	fs.IntVar(&c.ActiveLimit, "active-limit", d.ActiveLimit, "the room's active limit (0 = not checked)")
@@ -108,6 +110,9 @@ func (c *Config) complete(now time.Time) (*url.URL, error) {
 		wrong = append(wrong, fmt.Errorf("target: %w", err))
 	case target.Scheme != "http" && target.Scheme != "https", target.Host == "":
 		wrong = append(wrong, fmt.Errorf("target: %q is not an http or https URL", c.Target))
+	}
+	if err == nil && c.Buy && !eventPath.MatchString(target.Path) {
+		wrong = append(wrong, fmt.Errorf("buy: the target's path names no event, as /events/1/ does"))
 	}
 	if c.Visitors < 1 {
 		wrong = append(wrong, fmt.Errorf("visitors: %d, at least 1 is needed", c.Visitors))

@@ -10,6 +10,11 @@
 //	                                └──▶ gave up, or lost (the room no longer knows the place)
 //	cheat: knock, knock, knock; every knock must be refused
 //
+// With [Config.Buy] those inside shop by the booking API: they look for seats, hold some, swap or extend the hold, and then
+// pay, are declined once, pay twice, cancel, give the hold back or walk away from it. What they were told of their seats is
+// compared in the end: no seat may have been in two hands at once. Payments on the provider's page press its buttons, so
+// nothing but the sandbox takes them.
+//
 // [Run] runs the crowd and returns a [Report]; [Report.Broken] names every promise that did not hold:
 // admission order, the active limit, a place that got worse, a request that passed without a token, a place
 // served twice, a visitor lost, an admitted visitor turned away.

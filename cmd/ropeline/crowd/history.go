@@ -24,14 +24,18 @@ type session struct {
 	received time.Time // when the visitor had the token in hand, local clock
 	ended    time.Time // when the visitor asked for its end and the edge agreed; zero = it ran until it expired
 	expires  time.Time // the latest exp seen for this session
+	freed    time.Time // from then on the room may have taken the slot back, as its visitor had bought or given up; zero = never
 }
 
 // until is when the visitor stopped holding the session.
 func (s session) until() time.Time {
-	if !s.ended.IsZero() && s.ended.Before(s.expires) {
-		return s.ended
+	end := s.expires
+	for _, t := range []time.Time{s.ended, s.freed} {
+		if !t.IsZero() && t.Before(end) {
+			end = t
+		}
 	}
-	return s.expires
+	return end
 }
 
 // outcome is where a visitor's story ended.

@@ -55,16 +55,17 @@ func (v *visitor) renew(token string) {
 	v.visit.sessions = append(v.visit.sessions, session{claims: c, again: again, received: now, expires: c.expires()})
 }
 
-// ranOut tells whether the last session has expired by the clock of either side.
+// ranOut tells whether the last session has expired by the clock of either side, or may have been taken back.
 func (v *visitor) ranOut(now time.Time) bool {
 	last := v.visit.sessions[len(v.visit.sessions)-1]
-	return now.After(last.expires.Add(-2 * time.Second))
+	return now.After(last.expires.Add(-2*time.Second)) || !last.freed.IsZero() && now.After(last.freed)
 }
 
-// inside sees its pages, spread over its stay, and ends the session or lets it run out.
+// inside sees its pages, spread over its stay, shops if it came to buy, and ends the session or lets it run out.
 func (v *visitor) inside(ctx context.Context) step {
 	defer v.tally.inside.Add(-1)
-	for range v.cfg.Requests {
+	settle := func(context.Context) {}
+	for n := range v.cfg.Requests {
 		a, ok := v.ask(ctx, v.pageRequest, v.pageTimes)
 		if !ok {
 			return nil
@@ -76,35 +77,44 @@ func (v *visitor) inside(ctx context.Context) step {
 		v.tally.pages.Add(1)
 		v.renew(v.jar.get(v.accessName))
 		v.renew(a.header.Get("X-Queue-Token"))
+		if n == 0 && v.cfg.Buy {
+			after, ok := v.shop(ctx)
+			if !ok {
+				return nil
+			}
+			if after != nil {
+				settle = after
+			}
+		}
 		if !sleep(ctx, v.plan.stay/time.Duration(v.cfg.Requests)) {
 			return nil
 		}
 	}
-	if v.plan.abandon {
-		return nil
+	if !v.plan.abandon {
+		v.endSession(ctx)
 	}
-	return v.endSession(ctx)
+	settle(ctx)
+	return nil
 }
 
 // endSession hands the session back. One that the edge does not end (a session given out on the first page has
 // no place to end it by) is held until it expires.
-func (v *visitor) endSession(ctx context.Context) step {
+func (v *visitor) endSession(ctx context.Context) {
 	token, asked := v.access, time.Now()
 	a, ok := v.ask(ctx, v.endRequest, nil)
 	if !ok {
-		return nil
+		return
 	}
 	if a.status != http.StatusNoContent {
 		if a.status != http.StatusNotFound {
 			v.unexpected("end of a session", a)
 		}
-		return nil
+		return
 	}
 	last := &v.visit.sessions[len(v.visit.sessions)-1]
 	last.ended = asked
 	v.tally.ended.Add(1)
 	v.loot.ended.Store(&endedToken{token: token, at: time.Now()})
-	return nil
 }
 
 // turnedAway judges the edge's own answer to a visitor with a token: right if the token has expired.

@@ -45,6 +45,10 @@ func (c *crowd) progressLine(passed time.Duration) string {
 	line := fmt.Sprintf("%4.0fs  joined %d  waiting %d  inside %d  admitted %d  left %d  came back %d  cheats refused %d",
 		passed.Seconds(), t.joined.Load(), t.waiting.Load(), t.inside.Load(), t.admitted.Load(), t.left.Load(),
 		t.cameBack.Load(), t.refused.Load())
+	if c.cfg.Buy {
+		sold, held := c.hands.count(time.Now())
+		line += fmt.Sprintf("  held %d  sold %d", held, sold)
+	}
 	if n := t.passed.Load() + t.worse.Load() + t.turned.Load() + t.lost.Load(); n > 0 {
 		line += fmt.Sprintf("  BROKEN %d", n)
 	}

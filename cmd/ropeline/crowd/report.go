@@ -37,6 +37,7 @@ type Report struct {
 
 	Pages         int     `json:"pages"` // seen inside
 	Polls         int64   `json:"polls"`
+	Sales         *Sales  `json:"sales,omitempty"` // of a crowd that came to buy
 	Poll          Latency `json:"poll"`
 	Join          Latency `json:"join"`
 	Page          Latency `json:"page"`
@@ -61,6 +62,12 @@ func (c *crowd) judge(visits []visit, took time.Duration) Report {
 		Unexpected: int(c.tally.unexpected.Load()), Notes: c.notes.list(),
 	}
 	r.Polls = r.Poll.Count
+	if c.cfg.Buy {
+		r.Sales = c.sales(time.Now())
+		for _, e := range c.hands.doubles().examples {
+			r.Examples = append(r.Examples, "double-sold: "+e)
+		}
+	}
 	for _, v := range visits {
 		r.count(v)
 	}
@@ -147,6 +154,9 @@ func (r Report) Broken() []string {
 	if r.ActiveLimit > 0 && r.ActivePeak > r.ActiveLimit {
 		broken = append(broken, fmt.Sprintf("active peak: %d is above the active limit of %d", r.ActivePeak, r.ActiveLimit))
 	}
+	if r.Sales != nil {
+		broken = append(broken, r.Sales.broken()...)
+	}
 	return broken
 }
 
@@ -177,6 +187,9 @@ func (r Report) WriteText(w io.Writer) error {
 	p.line("turned away with a token", r.TurnedAwayWithToken)
 	p.line("passed without a token", r.PassedWithoutToken)
 	p.line("refused without a token", r.RefusedWithoutToken)
+	if r.Sales != nil {
+		r.Sales.write(&p)
+	}
 	p.line("polls", r.Polls)
 	p.latency("poll", r.Poll)
 	p.latency("join", r.Join)

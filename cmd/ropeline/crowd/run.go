@@ -29,8 +29,11 @@ type crowd struct {
 	tally tally
 	notes notes
 	loot  loot
+	hands hands
 
-	joins, pollTimes, pageTimes *latency
+	eventAPI string // path below /v1 of the event that buyers came for; "" = nobody buys
+
+	joins, pollTimes, pageTimes, shopTimes *latency
 }
 
 // Run sends the crowd to cfg.Target and returns when everybody is through, when cfg.Duration has passed, or when
@@ -43,7 +46,10 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	c := &crowd{cfg: cfg, client: cfg.client, target: target, joins: newLatency(), pollTimes: newLatency(), pageTimes: newLatency()}
+	c := &crowd{cfg: cfg, client: cfg.client, target: target, joins: newLatency(), pollTimes: newLatency(), pageTimes: newLatency(), shopTimes: newLatency()}
+	if cfg.Buy {
+		c.eventAPI = "/events/" + eventPath.FindStringSubmatch(target.Path)[2]
+	}
 	if c.client == nil {
 		over := newHTTPClient(target, cfg)
 		defer over.close()

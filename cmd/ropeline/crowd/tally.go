@@ -17,6 +17,9 @@ type tally struct {
 
 	pages, refused, passed, turned, worse atomic.Int64
 	notNow, networkErrors, unexpected     atomic.Int64
+
+	holds, taken, soldOut, tooSlow, swaps, released, declined atomic.Int64
+	confirmed, late, cancelled, refunded, unsettled           atomic.Int64
 }
 
 // passedWithoutToken records that a went past the gate.

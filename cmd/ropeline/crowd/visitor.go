@@ -20,6 +20,9 @@ type visitor struct {
 	queueID string // place token
 	access  string // access token
 
+	customerKey string // of an API client: opens its bookings without a session
+	out         bool   // the gate has closed behind it
+
 	track   track
 	polls   int
 	pause   time.Duration // until the next poll, as told
