@@ -4,7 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,19 +23,21 @@ import (
 	"ropeline/internal/pgbox/pgtest"
 )
 
-// The floor that holds are measured against, in the same run: the three statements of pgbench's own kind of transaction,
-// BEGIN, UPDATE of one seat of 50,000 by its primary key, COMMIT, each a round trip, by 32 clients (1 for a lone caller).
+// floor is what holds are measured against, in the same run: pgbench's own kind of transaction, BEGIN, UPDATE of one seat of so
+// many by its primary key, COMMIT, each a round trip, by so many clients, per second. Where there is no pgbench, the same from Go.
 func floor(b *testing.B, pool *pgxpool.Pool, clients, seats int, took time.Duration) float64 {
 	b.Helper()
+	if program, err := exec.LookPath("pgbench"); err == nil {
+		return pgbench(b, program, pool.Config().ConnString(), clients, seats, took)
+	}
+	b.Log("no pgbench here: the floor is the same three statements from Go")
 	ctx, cancel := context.WithTimeout(context.Background(), took)
 	defer cancel()
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	began := time.Now()
 	for range clients {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			conn, err := pool.Acquire(context.Background())
 			if err != nil {
 				b.Error(err)
@@ -46,10 +53,35 @@ func floor(b *testing.B, pool *pgxpool.Pool, clients, seats int, took time.Durat
 				}
 				done.Add(1)
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	return float64(done.Load()) / time.Since(began).Seconds()
+}
+
+func pgbench(b *testing.B, program, url string, clients, seats int, took time.Duration) float64 {
+	b.Helper()
+	script := filepath.Join(b.TempDir(), "floor.sql")
+	text := fmt.Sprintf("\\set seat random(0, %d)\nBEGIN;\nUPDATE bench_seat SET holder = holder + 1 WHERE seat = :seat;\nCOMMIT;\n", seats-1)
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	out, err := exec.Command(program, "-n", "-c", strconv.Itoa(clients), "-T", strconv.Itoa(int(took.Seconds())), "-f", script, url).CombinedOutput()
+	if err != nil {
+		b.Fatalf("pgbench: %v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if rest, ok := strings.CutPrefix(line, "tps = "); ok {
+			number, _, _ := strings.Cut(rest, " ")
+			tps, err := strconv.ParseFloat(number, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return tps
+		}
+	}
+	b.Fatalf("pgbench says no tps:\n%s", out)
+	return 0
 }
 
 // bench is a hall of 50,000 seats, or of rows of 50, on a server that writes to its disk as in production.

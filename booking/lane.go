@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // A lane is the way of one event's holds into Postgres, on one node: holds that arrive while a transaction is under way
@@ -237,59 +238,70 @@ func (c *Core) decideBatch(event int64, batch []*ask, release func(*ask)) {
 func connected(err error) bool { return code(err) != "" || closed(err) }
 
 const batchSQL = `
-SELECT hold_id, outcome, expires_at, conflicts, coalesce($14, now())
+SELECT hold_ids, outcome, expires_at, conflicts, coalesce($14, now())
   FROM bk.hold_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 
 // runBatch asks for a whole batch in one statement, and notes what came of each.
 func (c *Core) runBatch(ctx context.Context, event int64, batch []*ask) error {
 	n := len(batch)
-	ids, customers, amounts, masks, wants := make([]uuid.UUID, n), make([]string, n), make([]int64, n), make([]int64, n), make([]int32, n)
-	rooms, sessions, keys, hashes := make([]*string, n), make([]*string, n), make([]*string, n), make([][]byte, n)
+	ids := make(pgtype.FlatArray[pgtype.UUID], n)
+	customers, amounts, masks, wants := make([]string, n), make([]int64, n), make([]int64, n), make([]int32, n)
+	rooms, sessions, keys := make(pgtype.FlatArray[pgtype.Text], n), make(pgtype.FlatArray[pgtype.Text], n), make(pgtype.FlatArray[pgtype.Text], n)
+	hashes := make([][]byte, n)
 	var req []int32
 	var seats, types []string
+	byID := make(map[uuid.UUID]*ask, n)
 	for i, a := range batch {
-		ids[i], customers[i], amounts[i], masks[i], wants[i] = a.id, a.customer, a.total, a.mask, int32(len(a.seats))
-		rooms[i], sessions[i], keys[i], hashes[i] = a.room, a.session, a.key, a.hash
+		ids[i] = pgtype.UUID{Bytes: a.id, Valid: true}
+		customers[i], amounts[i], masks[i], wants[i] = a.customer, a.total, a.mask, int32(len(a.seats))
+		rooms[i], sessions[i], keys[i], hashes[i] = text(a.room), text(a.session), text(a.key), a.hash
 		for j := range a.seats {
 			req = append(req, int32(i+1))
 			seats, types = append(seats, a.seats[j]), append(types, a.types[j])
 		}
+		byID[a.id] = a
 	}
 	began := time.Now()
 	rows, err := c.holds.Query(ctx, batchSQL, event, ids, customers, rooms, sessions, amounts, keys, hashes, masks, wants, req, seats, types, c.now())
 	if err != nil {
 		return err
 	}
-	type line struct {
-		id        uuid.UUID
-		outcome   string
-		expires   *time.Time
-		conflicts []string
-		now       time.Time
+	defer rows.Close()
+	var settle []func() // only once the commit is known: rows come before it
+	for rows.Next() {
+		var held pgtype.FlatArray[pgtype.UUID]
+		var outcome string
+		var until *time.Time
+		var now time.Time
+		var conflicts []string
+		if err := rows.Scan(&held, &outcome, &until, &conflicts, &now); err != nil {
+			return err
+		}
+		settle = append(settle, func() {
+			c.clock.saw(began, time.Now(), now)
+			for _, id := range held {
+				a := byID[id.Bytes]
+				if outcome == "held" {
+					a.hold, a.expires, a.now = a.id, *until, now
+				}
+				a.conflicts, a.outcome = conflicts, outcome
+			}
+		})
 	}
-	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l line, err error) {
-		return l, row.Scan(&l.id, &l.outcome, &l.expires, &l.conflicts, &l.now)
-	})
-	if err != nil {
+	if err := rows.Err(); err != nil {
 		return err
 	}
-	byID := make(map[uuid.UUID]*ask, n)
-	for _, a := range batch {
-		byID[a.id] = a
-	}
-	for _, l := range lines {
-		a := byID[l.id]
-		switch {
-		case l.outcome == "held" && l.expires != nil:
-			a.hold, a.expires, a.now, a.outcome = a.id, *l.expires, l.now, "held"
-		case l.outcome == "taken" && len(l.conflicts) > 0:
-			a.conflicts, a.outcome = l.conflicts, "taken"
-		}
-	}
-	if len(lines) > 0 {
-		c.clock.saw(began, time.Now(), lines[0].now)
+	for _, do := range settle {
+		do()
 	}
 	return nil
+}
+
+func text(s *string) pgtype.Text {
+	if s == nil {
+		return pgtype.Text{}
+	}
+	return pgtype.Text{String: *s, Valid: true}
 }
 
 const holdSQL = `
@@ -330,6 +342,17 @@ func (c *Core) runAlone(ctx context.Context, a *ask) (outcome string, err error)
 	if a.inDoubt {
 		err := c.holds.QueryRow(ctx, `SELECT booking_id, expires_at, created_at FROM bk.booking WHERE booking_id = $1`, a.id).Scan(&a.hold, &a.expires, &a.now)
 		if err == nil {
+			return "held", nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return "", err
+		}
+	}
+	if !a.capped && a.replaces == uuid.Nil {
+		err := c.holds.QueryRow(ctx, holdOneSQL, a.id, a.event, a.seats, a.types, a.customer, a.room, a.session, a.total, a.key, a.hash, a.mask,
+			c.now()).Scan(&a.expires, &a.now, nil)
+		if err == nil {
+			a.hold = a.id
 			return "held", nil
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {

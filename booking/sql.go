@@ -6,6 +6,8 @@ import (
 
 // The statements that decide something are files of their own; each says what it does and which locks it takes.
 var (
+	//go:embed sql/hold.sql
+	holdOneSQL string
 	//go:embed sql/checkout.sql
 	checkoutSQL string
 	//go:embed sql/paid.sql

@@ -184,34 +184,33 @@ END $$;
 -- seat, no (customer, key) and, where the event has a cap, no customer: the caller sees to that. Request r is at index r of
 -- the arrays; its seats are those of p_seats whose p_req is r. It waits for no lock but those of a customer's cap.
 --
--- It returns a line for each request that was held, and for each that surely lost (taken, with the conflicts). Whatever has
--- no line is for hold_seats to decide: a locked seat, a key seen before, a full cap, an event that is not on sale.
+-- It returns a line with all requests that were held, and one for each that surely lost (taken, with the conflicts). Whatever is
+-- in no line is for hold_seats to decide: a locked seat, a key seen before, a full cap, an event that is not on sale.
 -- +goose StatementBegin
 CREATE FUNCTION bk.hold_batch(p_event bigint, p_ids uuid[], p_customers text[], p_rooms text[], p_sessions text[], p_amounts bigint[],
   p_keys text[], p_hashes bytea[], p_masks bigint[], p_wants int[], p_req int[], p_seats text[], p_types text[], p_now timestamptz)
-RETURNS TABLE (hold_id uuid, outcome text, expires_at timestamptz, conflicts text[])
+RETURNS TABLE (hold_ids uuid[], outcome text, expires_at timestamptz, conflicts text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE t timestamptz := coalesce(p_now, now()); until timestamptz; n int; cand int[]; lost int[]; won uuid[];
-        on_sale boolean; most int; capped int; ttl interval;
+        on_sale boolean; most int; capped int; ttl interval; all_of boolean;
 BEGIN
   SELECT status = 'ON_SALE' AND t >= sales_open_at AND t < sales_close_at, max_seats, customer_cap, hold_ttl
     INTO on_sale, most, capped, ttl FROM bk.event WHERE event_id = p_event;
   IF on_sale IS NOT TRUE THEN RETURN; END IF;
   until := t + ttl;
-  -- An unlocked look: who may win, who surely lost. Keys seen before are neither.
-  WITH item AS (SELECT u.r, u.c FROM unnest(p_req, p_seats) u(r, c)),
-  look AS (
-    SELECT i.r, count(*) FILTER (WHERE bk.free(s.status, s.hold_expires_at, s.channel, p_masks[i.r], t)) AS free
-      FROM item i LEFT JOIN bk.seat s ON s.event_id = p_event AND s.seat_code = i.c COLLATE "C" GROUP BY i.r),
-  fresh AS (
-    SELECT l.r, l.free FROM look l
-     WHERE p_wants[l.r] <= most
-       AND (p_keys[l.r] IS NULL                                   -- a look-up for each, not a join: its plan may be older than the table's size
-            OR (SELECT b.booking_id FROM bk.booking b WHERE b.customer = p_customers[l.r] AND b.idempotency_key = p_keys[l.r]) IS NULL))
-  SELECT array_agg(f.r ORDER BY f.r) FILTER (WHERE f.free = p_wants[f.r]), array_agg(f.r) FILTER (WHERE f.free < p_wants[f.r])
-    INTO cand, lost FROM fresh f;
-  IF cand IS NOT NULL AND capped IS NOT NULL THEN
+  -- An unlocked look at who wants several seats: who may win, who surely lost. Who wants one seat needs none: a seat that is
+  -- not free is not locked below.
+  SELECT array_agg(i) INTO cand FROM generate_subscripts(p_wants, 1) i WHERE p_wants[i] = 1;
+  IF cardinality(cand) IS DISTINCT FROM cardinality(p_wants) THEN
+    WITH look AS (
+      SELECT i.r, count(*) FILTER (WHERE bk.free(s.status, s.hold_expires_at, s.channel, p_masks[i.r], t)) AS free
+        FROM unnest(p_req, p_seats) i(r, c) LEFT JOIN bk.seat s ON s.event_id = p_event AND s.seat_code = i.c COLLATE "C"
+       WHERE p_wants[i.r] BETWEEN 2 AND most GROUP BY i.r)
+    SELECT coalesce(cand, '{}') || coalesce(array_agg(l.r) FILTER (WHERE l.free = p_wants[l.r]), '{}'), array_agg(l.r) FILTER (WHERE l.free < p_wants[l.r])
+      INTO cand, lost FROM look l;
+  END IF;
+  IF cardinality(cand) > 0 AND capped IS NOT NULL THEN
     PERFORM pg_advisory_xact_lock(x.k) FROM (
       SELECT DISTINCT hashtextextended(p_event || '/' || p_customers[c.i], 7) AS k FROM unnest(cand) c(i) ORDER BY 1) x;
     SELECT array_agg(c.i ORDER BY c.i) INTO cand FROM unnest(cand) c(i)
@@ -219,16 +218,17 @@ BEGIN
                             WHERE b.customer = p_customers[c.i] AND b.event_id = p_event
                               AND (b.status = 'CONFIRMED' OR (b.status = 'HOLD' AND b.expires_at > t))) <= capped;
   END IF;
-  IF cand IS NOT NULL THEN
-    WITH locked AS MATERIALIZED (                                -- in the one order, over what may win only
-      SELECT i.r, i.c, i.ty, i.o, s.status, s.hold_expires_at, s.channel
+  all_of := cardinality(cand) = cardinality(p_ids);
+  IF cardinality(cand) > 0 THEN
+    WITH locked AS MATERIALIZED (                                -- in the one order, only what is free and may win
+      SELECT i.r, i.c, i.ty, i.o
         FROM unnest(p_req, p_seats, p_types) WITH ORDINALITY i(r, c, ty, o)
         JOIN bk.seat s ON s.event_id = p_event AND s.seat_code = i.c COLLATE "C"
-       WHERE i.r = ANY (cand) ORDER BY s.seat_code FOR NO KEY UPDATE OF s SKIP LOCKED),
+       WHERE (all_of OR i.r = ANY (cand)) AND bk.free(s.status, s.hold_expires_at, s.channel, p_masks[i.r], t)
+       ORDER BY s.seat_code FOR NO KEY UPDATE OF s SKIP LOCKED),
     full_ AS (
       SELECT l.r, array_agg(l.c ORDER BY l.o) AS seats, array_agg(l.ty ORDER BY l.o) AS types
-        FROM locked l WHERE bk.free(l.status, l.hold_expires_at, l.channel, p_masks[l.r], t)
-       GROUP BY l.r HAVING count(*) = p_wants[l.r]),
+        FROM locked l GROUP BY l.r HAVING count(*) = p_wants[l.r]),
     made AS (
       INSERT INTO bk.booking (booking_id, kind, customer, room, session, status, event_id, items, ticket_types, quantity, amount_minor,
                               idempotency_key, request_hash, held_since, created_at, expires_at)
@@ -252,15 +252,19 @@ BEGIN
     SELECT array_agg(m.booking_id), (SELECT count(*) FROM us) - sum(cardinality(m.items)) INTO won, n FROM made m;
     IF n <> 0 THEN PERFORM bk.must(false, 'a hold is all or nothing'); END IF;
   END IF;
-  RETURN QUERY SELECT w.id, 'held', until, NULL::text[] FROM unnest(won) w(id);
-  IF lost IS NOT NULL THEN                                       -- a twin with the same key may have won meanwhile: a later statement sees it
+  IF won IS NOT NULL THEN RETURN QUERY SELECT won, 'held', until, NULL::text[]; END IF;
+  IF coalesce(cardinality(won), 0) + coalesce(cardinality(lost), 0) < cardinality(p_ids) THEN
+    SELECT coalesce(lost, '{}') || coalesce(array_agg(i), '{}') INTO lost FROM generate_subscripts(p_wants, 1) i
+     WHERE p_wants[i] = 1 AND p_ids[i] <> ALL (coalesce(won, '{}'));
+  END IF;
+  IF cardinality(lost) > 0 THEN                                  -- a later statement, which sees what has been committed meanwhile
     RETURN QUERY
-    SELECT p_ids[l.i], 'taken', NULL::timestamptz,
-           ARRAY(SELECT i.c FROM unnest(p_req, p_seats) WITH ORDINALITY i(r, c, o) LEFT JOIN bk.seat s ON s.event_id = p_event AND s.seat_code = i.c COLLATE "C"
-                  WHERE i.r = l.i AND bk.free(s.status, s.hold_expires_at, s.channel, p_masks[i.r], t) IS NOT TRUE ORDER BY i.o)
-      FROM unnest(lost) l(i)
-     WHERE p_keys[l.i] IS NULL
-        OR (SELECT b.booking_id FROM bk.booking b WHERE b.customer = p_customers[l.i] AND b.idempotency_key = p_keys[l.i]) IS NULL;
+    SELECT ARRAY[p_ids[x.r]], 'taken', NULL::timestamptz, x.conflicts FROM (
+      SELECT i.r, array_agg(i.c ORDER BY i.o) FILTER (WHERE bk.free(s.status, s.hold_expires_at, s.channel, p_masks[i.r], t) IS NOT TRUE) AS conflicts
+        FROM unnest(p_req, p_seats) WITH ORDINALITY i(r, c, o) LEFT JOIN bk.seat s ON s.event_id = p_event AND s.seat_code = i.c COLLATE "C"
+       WHERE i.r = ANY (lost) GROUP BY i.r) x
+     WHERE x.conflicts IS NOT NULL
+       AND (p_keys[x.r] IS NULL OR (SELECT b.booking_id FROM bk.booking b WHERE b.customer = p_customers[x.r] AND b.idempotency_key = p_keys[x.r]) IS NULL);
   END IF;
 END $$;
 -- +goose StatementEnd
