@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
+
+	"ropeline/internal/recent"
 )
 
 // How long a node works with what it knows of an event and of a hall. Postgres judges status and times by itself at every
@@ -28,12 +30,13 @@ type catalog struct {
 	flight  singleflight.Group
 	mu      sync.RWMutex
 	events  map[int64]*Event
+	absent  *recent.Cache[int64, time.Time] // ids that no event has, and when that was so
 	layouts map[int64]*Layout
 	read    map[int64]time.Time // when a layout was read
 }
 
 func newCatalog(pool *pgxpool.Pool) *catalog {
-	return &catalog{pool: pool, events: map[int64]*Event{}, layouts: map[int64]*Layout{}, read: map[int64]time.Time{}}
+	return &catalog{pool: pool, absent: recent.New[int64, time.Time](mostKept), events: map[int64]*Event{}, layouts: map[int64]*Layout{}, read: map[int64]time.Time{}}
 }
 
 // Event returns an event, at most 2 s old; older while Postgres is away. [ErrNoEvent] if there is none.
@@ -54,6 +57,9 @@ func (k *catalog) event(ctx context.Context, id int64) (*Event, error) {
 	k.mu.RUnlock()
 	if e != nil && time.Since(e.loaded) < eventAge {
 		return e, nil
+	}
+	if at, known := k.absent.Get(id); known && time.Since(at) < eventAge {
+		return nil, ErrNoEvent
 	}
 	got, err, _ := k.flight.Do("event "+strconv.FormatInt(id, 10), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
@@ -86,6 +92,7 @@ func (k *catalog) load(ctx context.Context, id int64) (*Event, error) {
 		k.mu.Lock()
 		delete(k.events, id)
 		k.mu.Unlock()
+		k.absent.Put(id, e.loaded)
 		return nil, ErrNoEvent
 	}
 	if err != nil {

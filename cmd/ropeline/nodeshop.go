@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"ropeline/booking/api"
 	"ropeline/cmd/ropeline/config"
 	"ropeline/cmd/ropeline/slots"
@@ -66,14 +68,27 @@ type shopPaths struct{ *node }
 // Owns reports whether a path is one of the core's API.
 func (p shopPaths) Owns(rawPath string) bool { return api.Owns(rawPath) }
 
-// Room is the waiting room of the event that a path names, "" if it has none or isn't known.
+// Room is the waiting room of the event that a path names, or of the event of the hold that it names; "" if it has none or
+// isn't known.
 func (p shopPaths) Room(id string) string {
 	s := p.shop.Load()
-	n, err := strconv.ParseInt(id, 10, 64)
-	if s == nil || err != nil || n < 1 {
+	if s == nil {
 		return ""
 	}
-	return s.roomOf(n)
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil && n > 0 {
+		return s.roomOf(n)
+	}
+	hold, err := uuid.Parse(id)
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	event, err := s.core.EventOf(ctx, hold)
+	if err != nil {
+		return ""
+	}
+	return s.roomOf(event)
 }
 
 // roomAnswer is the room of an event as it was known at a time: also that nothing was.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,9 +89,13 @@ func (s *shop) open(ctx context.Context, cfg config.Booking, with around) error 
 	return nil
 }
 
+// gateTimeout is how long a hold waits for the gate: a busy machine answers later than Redis does, and then the gate would open
+// just when there is a crowd.
+const gateTimeout = 150 * time.Millisecond
+
 // build puts the parts together. Nothing runs yet but the sandbox.
 func (s *shop) build(cfg config.Booking, service string, secret [][]byte, with around, provider providers) {
-	marks := gate.New(with.redis, gate.Config{Logger: with.log, Metrics: with.metrics})
+	marks := gate.New(with.redis, gate.Config{Timeout: gateTimeout, Logger: with.log, Metrics: with.metrics})
 	s.core = booking.New(s.holds, s.work, booking.Config{
 		Providers: provider.list, Gate: marks, Limits: marks, Sink: s.sink, Feed: true,
 		On:     func(e outbox.Event) { s.slots.On(e) },

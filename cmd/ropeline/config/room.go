@@ -21,6 +21,9 @@ func (c *checker) room(r *Room, label string) {
 	if c.ok(key("id")) && !validID(r.ID) {
 		c.add(key("id"), "%s is not an id, allowed are 1 to 64 of a-z, 0-9 and -", quote(r.ID))
 	}
+	if c.ok(key("id")) && r.ID == "customer" && c.cfg.UsesBooking() {
+		c.add(key("id"), "%s would share a cookie with the booking core, choose another id", quote(r.ID))
+	}
 	if r.Title == "" {
 		r.Title = r.ID
 	}
