@@ -153,7 +153,7 @@ type ask struct {
 	room     *string
 	session  *string
 	seats    []string // sorted
-	types    []string // beside seats
+	types    []string // of tickets, beside seats; nil: all standard
 	items    []Item
 	total    int64
 	key      *string
@@ -204,6 +204,9 @@ func newAsk(e *Event, r HoldRequest) (*ask, error) {
 	}
 	if a.key != nil {
 		a.hash = a.digest()
+	}
+	if !slices.ContainsFunc(a.types, func(t string) bool { return t != "standard" }) {
+		a.types = nil
 	}
 	a.claim()
 	return a, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -238,8 +239,8 @@ func (c *Core) decideBatch(event int64, batch []*ask, release func(*ask)) {
 func connected(err error) bool { return code(err) != "" || closed(err) }
 
 const batchSQL = `
-SELECT hold_ids, outcome, expires_at, conflicts, coalesce($14, now())
-  FROM bk.hold_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+SELECT hold_ids, outcome, expires_at, conflicts, coalesce($15, now())
+  FROM bk.hold_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 
 // runBatch asks for a whole batch in one statement, and notes what came of each.
 func (c *Core) runBatch(ctx context.Context, event int64, batch []*ask) error {
@@ -248,21 +249,24 @@ func (c *Core) runBatch(ctx context.Context, event int64, batch []*ask) error {
 	customers, amounts, masks, wants := make([]string, n), make([]int64, n), make([]int64, n), make([]int32, n)
 	rooms, sessions, keys := make(pgtype.FlatArray[pgtype.Text], n), make(pgtype.FlatArray[pgtype.Text], n), make(pgtype.FlatArray[pgtype.Text], n)
 	hashes := make([][]byte, n)
-	var req []int32
-	var seats, types []string
+	items, types := make([]string, n), make(pgtype.FlatArray[pgtype.Text], n)
+	req, seats := make([]int32, 0, n), make([]string, 0, n)
 	byID := make(map[uuid.UUID]*ask, n)
 	for i, a := range batch {
 		ids[i] = pgtype.UUID{Bytes: a.id, Valid: true}
 		customers[i], amounts[i], masks[i], wants[i] = a.customer, a.total, a.mask, int32(len(a.seats))
 		rooms[i], sessions[i], keys[i], hashes[i] = text(a.room), text(a.session), text(a.key), a.hash
-		for j := range a.seats {
-			req = append(req, int32(i+1))
-			seats, types = append(seats, a.seats[j]), append(types, a.types[j])
+		items[i] = "{" + strings.Join(a.seats, ",") + "}" // codes need no quoting
+		if a.types != nil {
+			types[i] = pgtype.Text{String: arrayText(a.types), Valid: true}
+		}
+		for _, seat := range a.seats {
+			req, seats = append(req, int32(i+1)), append(seats, seat)
 		}
 		byID[a.id] = a
 	}
 	began := time.Now()
-	rows, err := c.holds.Query(ctx, batchSQL, event, ids, customers, rooms, sessions, amounts, keys, hashes, masks, wants, req, seats, types, c.now())
+	rows, err := c.holds.Query(ctx, batchSQL, event, ids, customers, rooms, sessions, amounts, keys, hashes, masks, wants, items, types, req, seats, c.now())
 	if err != nil {
 		return err
 	}
@@ -295,6 +299,17 @@ func (c *Core) runBatch(ctx context.Context, event int64, batch []*ask) error {
 		do()
 	}
 	return nil
+}
+
+var quoting = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// arrayText is the text of an array of texts, as Postgres reads it.
+func arrayText(all []string) string {
+	quoted := make([]string, len(all))
+	for i, s := range all {
+		quoted[i] = `"` + quoting.Replace(s) + `"`
+	}
+	return "{" + strings.Join(quoted, ",") + "}"
 }
 
 func text(s *string) pgtype.Text {

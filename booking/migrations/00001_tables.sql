@@ -114,10 +114,9 @@ CREATE TABLE bk.booking (
   CONSTRAINT nights_shape CHECK (kind <> 'NIGHTS' OR (hotel_id IS NOT NULL AND room_type_id IS NOT NULL AND items IS NULL
                                                       AND check_out > check_in AND check_out - check_in <= 366))
 ) WITH (fillfactor = 85);
-CREATE UNIQUE INDEX booking_idem     ON bk.booking (customer, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE UNIQUE INDEX booking_idem     ON bk.booking (customer, idempotency_key); -- also finds what a customer has
 CREATE INDEX        booking_due      ON bk.booking (expires_at) WHERE status = 'HOLD';
 CREATE INDEX        booking_nights   ON bk.booking (hotel_id, room_type_id, expires_at) WHERE status = 'HOLD' AND kind = 'NIGHTS';
-CREATE INDEX        booking_customer ON bk.booking (customer, event_id) WHERE status IN ('HOLD','CONFIRMED');
 
 CREATE TABLE bk.payment (
   payment_id          uuid PRIMARY KEY,                -- our reference at the provider: known before the provider is called

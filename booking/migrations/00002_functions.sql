@@ -146,7 +146,7 @@ BEGIN
                             idempotency_key, request_hash, replaces, held_since, created_at, expires_at)
     VALUES (p_id, 'SEATS', p_customer, p_room, p_session, 'HOLD', p_event, p_seats, p_types, want, p_amount,
             p_idem, p_hash, p_replaces, since, t, until)
-    ON CONFLICT (customer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+    ON CONFLICT (customer, idempotency_key) DO NOTHING
     RETURNING 1),
   us AS (
     UPDATE bk.seat s SET status = 'HELD', booking_id = p_id, hold_expires_at = until
@@ -182,18 +182,19 @@ END $$;
 
 -- hold_batch holds for many customers of one event at once, each all or nothing by itself. The requests of a batch share no
 -- seat, no (customer, key) and, where the event has a cap, no customer: the caller sees to that. Request r is at index r of
--- the arrays; its seats are those of p_seats whose p_req is r. It waits for no lock but those of a customer's cap.
+-- the arrays; its seats are those of p_seats whose p_req is r, and once more p_items[r], an array as text, like p_types[r]
+-- (NULL: all standard). It waits for no lock but those of a customer's cap.
 --
 -- It returns a line with all requests that were held, and one for each that surely lost (taken, with the conflicts). Whatever is
 -- in no line is for hold_seats to decide: a locked seat, a key seen before, a full cap, an event that is not on sale.
 -- +goose StatementBegin
 CREATE FUNCTION bk.hold_batch(p_event bigint, p_ids uuid[], p_customers text[], p_rooms text[], p_sessions text[], p_amounts bigint[],
-  p_keys text[], p_hashes bytea[], p_masks bigint[], p_wants int[], p_req int[], p_seats text[], p_types text[], p_now timestamptz)
+  p_keys text[], p_hashes bytea[], p_masks bigint[], p_wants int[], p_items text[], p_types text[], p_req int[], p_seats text[], p_now timestamptz)
 RETURNS TABLE (hold_ids uuid[], outcome text, expires_at timestamptz, conflicts text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE t timestamptz := coalesce(p_now, now()); until timestamptz; n int; cand int[]; lost int[]; won uuid[];
-        on_sale boolean; most int; capped int; ttl interval; all_of boolean;
+        on_sale boolean; most int; capped int; ttl interval; all_of boolean; single boolean;
 BEGIN
   SELECT status = 'ON_SALE' AND t >= sales_open_at AND t < sales_close_at, max_seats, customer_cap, hold_ttl
     INTO on_sale, most, capped, ttl FROM bk.event WHERE event_id = p_event;
@@ -202,7 +203,8 @@ BEGIN
   -- An unlocked look at who wants several seats: who may win, who surely lost. Who wants one seat needs none: a seat that is
   -- not free is not locked below.
   SELECT array_agg(i) INTO cand FROM generate_subscripts(p_wants, 1) i WHERE p_wants[i] = 1;
-  IF cardinality(cand) IS DISTINCT FROM cardinality(p_wants) THEN
+  single := cardinality(cand) IS NOT DISTINCT FROM cardinality(p_wants);
+  IF NOT single THEN
     WITH look AS (
       SELECT i.r, count(*) FILTER (WHERE bk.free(s.status, s.hold_expires_at, s.channel, p_masks[i.r], t)) AS free
         FROM unnest(p_req, p_seats) i(r, c) LEFT JOIN bk.seat s ON s.event_id = p_event AND s.seat_code = i.c COLLATE "C"
@@ -221,22 +223,23 @@ BEGIN
   all_of := cardinality(cand) = cardinality(p_ids);
   IF cardinality(cand) > 0 THEN
     WITH locked AS MATERIALIZED (                                -- in the one order, only what is free and may win
-      SELECT i.r, i.c, i.ty, i.o
-        FROM unnest(p_req, p_seats, p_types) WITH ORDINALITY i(r, c, ty, o)
+      SELECT i.r
+        FROM unnest(p_req, p_seats) i(r, c)
         JOIN bk.seat s ON s.event_id = p_event AND s.seat_code = i.c COLLATE "C"
        WHERE (all_of OR i.r = ANY (cand)) AND bk.free(s.status, s.hold_expires_at, s.channel, p_masks[i.r], t)
        ORDER BY s.seat_code FOR NO KEY UPDATE OF s SKIP LOCKED),
     full_ AS (
-      SELECT l.r, array_agg(l.c ORDER BY l.o) AS seats, array_agg(l.ty ORDER BY l.o) AS types
-        FROM locked l GROUP BY l.r HAVING count(*) = p_wants[l.r]),
+      SELECT l.r FROM locked l WHERE single
+      UNION ALL
+      SELECT l.r FROM locked l WHERE NOT single GROUP BY l.r HAVING count(*) = p_wants[l.r]),
     made AS (
       INSERT INTO bk.booking (booking_id, kind, customer, room, session, status, event_id, items, ticket_types, quantity, amount_minor,
                               idempotency_key, request_hash, held_since, created_at, expires_at)
-      SELECT p_ids[f.r], 'SEATS', p_customers[f.r], p_rooms[f.r], p_sessions[f.r], 'HOLD', p_event, f.seats, f.types, p_wants[f.r],
+      SELECT p_ids[f.r], 'SEATS', p_customers[f.r], p_rooms[f.r], p_sessions[f.r], 'HOLD', p_event, p_items[f.r]::text[], p_types[f.r]::text[], p_wants[f.r],
              p_amounts[f.r], p_keys[f.r], p_hashes[f.r], t, t, until
         FROM full_ f
        ORDER BY p_customers[f.r] COLLATE "C", p_keys[f.r] COLLATE "C"
-      ON CONFLICT (customer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+      ON CONFLICT (customer, idempotency_key) DO NOTHING
       RETURNING booking_id, items, customer),
     us AS (
       UPDATE bk.seat s SET status = 'HELD', booking_id = l.id, hold_expires_at = until
@@ -246,7 +249,7 @@ BEGIN
     ob AS (                                                      -- some holds to an event: cheaper by half than one each
       INSERT INTO bk.outbox (topic, aggregatetype, aggregateid, type, payload)
       SELECT 'inventory-changed', 'event', p_event::text, 'SeatsHeld',
-             jsonb_build_object('event_id', p_event, 'holds', jsonb_agg(jsonb_build_object('hold_id', x.booking_id, 'seats', x.items, 'expires_at', until, 'customer', x.customer)))
+             json_build_object('event_id', p_event, 'holds', json_agg(json_build_object('hold_id', x.booking_id, 'seats', x.items, 'expires_at', until, 'customer', x.customer)))::jsonb
         FROM (SELECT m.*, (row_number() OVER () - 1) / 8 AS g FROM made m) x
        GROUP BY x.g ORDER BY x.g)
     SELECT array_agg(m.booking_id), (SELECT count(*) FROM us) - sum(cardinality(m.items)) INTO won, n FROM made m;

@@ -19,7 +19,7 @@ made AS (
   SELECT $1::uuid, 'SEATS', $5::text, $6::text, $7::text, 'HOLD', $2::bigint, $3::text[], $4::text[], cardinality($3::text[]), $8::bigint,
          $9::text, $10::bytea, t, t, until
     FROM clk, e WHERE (SELECT count(*) FROM locked) = cardinality($3::text[])
-  ON CONFLICT (customer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+  ON CONFLICT (customer, idempotency_key) DO NOTHING
   RETURNING created_at, expires_at),
 us AS (
   UPDATE bk.seat s SET status = 'HELD', booking_id = $1::uuid, hold_expires_at = m.expires_at
