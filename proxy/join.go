@@ -100,7 +100,6 @@ func readJoin(w http.ResponseWriter, r *http.Request) (form bool, queueID, probl
 	case err != nil:
 		return false, "", "bad-request"
 	}
-	r.ContentLength = 0 // read to its end: a refusal need not close the connection
 	if kind == "application/x-www-form-urlencoded" || kind == "multipart/form-data" {
 		return true, "", ""
 	}

@@ -36,8 +36,8 @@ func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 	a := newLocalAnswer(r, cancel)
 	detach := context.AfterFunc(r.Context(), func() { a.cut(context.Cause(r.Context())) })
 	go func() {
+		defer close(a.done) // last: whoever has waited for it may count on the body being let go
 		defer closeBody(r)
-		defer close(a.done)
 		defer cancel(nil)
 		defer detach()
 		a.end(a.run(l.handler, in))

@@ -52,9 +52,6 @@ var retrySlugs = map[string]bool{"redis-away": true, "line-full": true, "upstrea
 // refuse answers with a problem: a page to a person, problem+json to anything else and to whoever was not admitted (a
 // person who opens a page gets the queue page instead; a form is answered so that nothing it holds is taken for sent).
 func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, rm *room, status int, slug, detail string) {
-	if r.ProtoMajor == 1 && r.ContentLength != 0 {
-		w.Header().Set("Connection", "close") // the body that nobody reads
-	}
 	if slug != "not-admitted" { // which the gate counts by its reason
 		id := ""
 		if rm != nil {

@@ -11,7 +11,7 @@ type scanner struct {
 	state   scanState
 	line    []byte // the beginning of a line whose end has not come yet
 	left    uint64 // bytes left of a body or chunk; of a chunk's CRLF, 2 or 1
-	served  bool   // not the first request of the connection
+	ended   int64  // requests that have come to their end
 	tooMany bool   // the fault is the number of fields
 
 	fields  int
@@ -82,7 +82,7 @@ func (s *scanner) bodyEnded() {
 }
 
 func (s *scanner) requestEnded() {
-	*s = scanner{h2c: s.h2c, served: true, line: s.line}
+	*s = scanner{h2c: s.h2c, ended: s.ended + 1, line: s.line}
 }
 
 // maxCarried bounds what is kept of an unfinished line; the server's own limit on heads is below it.
@@ -135,7 +135,7 @@ func (s *scanner) requestLine(p []byte) bool {
 	switch {
 	case len(p) == 0:
 		return true // an empty line between requests: the server decides
-	case s.h2c && !s.served && string(p) == "PRI * HTTP/2.0":
+	case s.h2c && s.ended == 0 && string(p) == "PRI * HTTP/2.0":
 		s.state = inOther
 		return true
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,6 +32,7 @@ type Server struct {
 	http  http.Server
 	cfg   ServerConfig
 	slots chan struct{} // one for each open connection
+	hurry atomic.Bool   // close at once
 }
 
 // NewServer refuses a certificate that can't be loaded.
@@ -52,6 +54,7 @@ func NewServer(handler http.Handler, cfg ServerConfig) (*Server, error) {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     log.New(serverLog{cfg.Logger}, "", 0),
 		Protocols:                    new(http.Protocols),
+		ConnContext:                  s.connected,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 100,
 			SendPingTimeout:      cfg.KeepAlive / 2,
@@ -88,6 +91,7 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
+		s.hurry.Store(true)
 		_ = s.http.Close()
 	}
 	return err
@@ -95,6 +99,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // OnShutdown has f called, by itself, when Shutdown begins: to end what Shutdown would wait for in vain.
 func (s *Server) OnShutdown(f func()) { s.http.RegisterOnShutdown(f) }
+
+type connKey struct{}
+
+// connected has guard find the connection of a request, if it is a strictConn.
+func (s *Server) connected(ctx context.Context, c net.Conn) context.Context {
+	if c, ok := c.(interface{ strict() *strictConn }); ok {
+		conn := c.strict()
+		conn.hurry = &s.hurry
+		return context.WithValue(ctx, connKey{}, conn)
+	}
+	return ctx
+}
 
 // limit guards the handler's bodies, and refuses what strictConn does not see.
 func (s *Server) limit(next http.Handler) http.Handler {

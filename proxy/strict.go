@@ -28,6 +28,11 @@ type strictConn struct {
 	release func() // gives the place in the connection limit back; nil: none
 
 	deadline atomic.Int64 // of reads, Unix seconds; 0: none
+	given    int64        // requests that a handler got; for the goroutine that serves alone
+	ended    atomic.Int64 // requests that were read to their end
+	deaf     atomic.Bool  // the last answer is given and closes: what still comes is not for the server
+	parted   atomic.Bool  // somebody closes
+	hurry    *atomic.Bool // true: no lingering; nil: never
 }
 
 // poisoned breaks whatever it comes in the middle of: a NUL and a bare LF for request lines, chunk sizes and
@@ -35,6 +40,9 @@ type strictConn struct {
 var poisoned = []byte("\x00\n\x00\r\n\r\n")
 
 func (c *strictConn) Read(p []byte) (int, error) {
+	if c.deaf.Load() {
+		return 0, io.EOF
+	}
 	if c.refused {
 		return c.readPoison(p)
 	}
@@ -42,7 +50,9 @@ func (c *strictConn) Read(p []byte) (int, error) {
 	if c.off {
 		return n, err
 	}
-	if bad := c.scan.next(p[:n]); bad >= 0 {
+	bad := c.scan.next(p[:n])
+	c.ended.Store(c.scan.ended)
+	if bad >= 0 {
 		c.refused, c.flood, c.poison = true, c.scan.tooMany, poisoned
 		if bad == 0 {
 			return c.readPoison(p)
@@ -88,24 +98,72 @@ func (c *strictConn) answerTimeout() {
 // stop ends the reading along; to be called between reads.
 func (c *strictConn) stop() { c.off = true }
 
-// CloseWrite tells the client that no more comes.
+// strict is what the server's hooks know a strictConn by.
+func (c *strictConn) strict() *strictConn { return c }
+
+// turnDeaf has the server find an end where a body was to come that no handler wants, so that it does not wait for it.
+// Only for a connection that closes after this answer: from here on Close reads alone.
+func (c *strictConn) turnDeaf() { c.deaf.Store(true) }
+
+// How long to linger, which is nginx's measure (lingering_timeout and lingering_time).
+const (
+	lingerIdle = 5 * time.Second  // without a byte
+	lingerMost = 30 * time.Second // in all
+	lingerBad  = 500 * time.Millisecond
+)
+
+// CloseWrite tells the client that no more comes. The server calls it before it closes on a body that is still coming, so
+// it lingers: see Close.
 func (c *strictConn) CloseWrite() error {
+	if c.deaf.Load() && c.parted.CompareAndSwap(false, true) {
+		return c.linger(lingerMost)
+	}
+	return c.closeWrite()
+}
+
+func (c *strictConn) closeWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
 	}
 	return errors.ErrUnsupported
 }
 
-// Close lets a client that was refused read why: closing with bytes unread would reset the connection and
-// could take the answer with it.
+// Close lets a client that was refused, or answered in the midst of its body, read why: closing with bytes unread would
+// reset the connection and could take the answer with it (RFC 9112, 9.6). A second Close is one at once.
 func (c *strictConn) Close() error {
-	if c.refused && c.CloseWrite() == nil {
-		_ = c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
-		_, _ = io.CopyN(io.Discard, c.Conn, 64<<10)
+	if c.parted.CompareAndSwap(false, true) {
+		switch {
+		case c.refused:
+			_ = c.linger(lingerBad)
+		case c.deaf.Load():
+			_ = c.linger(lingerMost)
+		}
 	}
 	err := c.Conn.Close()
 	if c.release != nil {
 		c.release()
 	}
 	return err
+}
+
+// linger says that no more comes, and throws away what does until the client closes, too.
+func (c *strictConn) linger(most time.Duration) error {
+	if c.hurry != nil && c.hurry.Load() {
+		return nil
+	}
+	if err := c.closeWrite(); err != nil {
+		return err
+	}
+	buf := buffers{}.Get()
+	defer buffers{}.Put(buf)
+	for end := time.Now().Add(most); ; {
+		left := time.Until(end)
+		if left <= 0 {
+			return nil
+		}
+		_ = c.SetReadDeadline(time.Now().Add(min(left, lingerIdle)))
+		if _, err := c.Conn.Read(buf); err != nil {
+			return nil
+		}
+	}
 }
