@@ -23,14 +23,16 @@ type board struct {
 	event  int64
 	layout *Layout
 
-	mu      sync.RWMutex
-	seats   []spot // by index in the layout
-	gone    *recent.Cache[uuid.UUID, struct{}]
-	loaded  time.Time // when the seats were last read from Postgres; zero: never
-	used    time.Time
-	pending []change // events that came while the seats were being read
-	reading bool
-	maps    [2]*SeatMap
+	mu        sync.RWMutex
+	born      time.Time
+	customers map[uint64]struct{} // who has held anything since the board was born
+	seats     []spot              // by index in the layout
+	gone      *recent.Cache[uuid.UUID, struct{}]
+	loaded    time.Time // when the seats were last read from Postgres; zero: never
+	used      time.Time
+	pending   []change // events that came while the seats were being read
+	reading   bool
+	maps      [2]*SeatMap
 }
 
 // spot is one seat.
@@ -93,7 +95,7 @@ func (bs *boards) get(e *Event) *board {
 	bs.mu.RLock()
 	b := bs.of[e.ID]
 	bs.mu.RUnlock()
-	if b != nil && b.layout == e.layout {
+	if b != nil && b.shows(e.layout) {
 		return b
 	}
 	if len(e.layout.Seats) == 0 {
@@ -101,20 +103,34 @@ func (bs *boards) get(e *Event) *board {
 	}
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	if b = bs.of[e.ID]; b == nil || b.layout != e.layout {
-		if b != nil && b.layout.same(e.layout) { // read anew, and nothing changed
-			b.mu.Lock()
-			b.layout = e.layout
-			b.mu.Unlock()
-			return b
+	if b = bs.of[e.ID]; b == nil || !b.shows(e.layout) {
+		b = &board{
+			event: e.ID, layout: e.layout, born: time.Now(), used: time.Now(),
+			customers: map[uint64]struct{}{}, gone: recent.New[uuid.UUID, struct{}](4096),
 		}
-		b = &board{event: e.ID, layout: e.layout, used: time.Now(), gone: recent.New[uuid.UUID, struct{}](4096)}
 		if len(bs.of) >= mostBoards {
 			bs.tidy(0)
 		}
 		bs.of[e.ID] = b
 	}
 	return b
+}
+
+// shows says whether the board is one of this hall. A hall that was read anew and did not change takes its old one's place.
+func (b *board) shows(l *Layout) bool {
+	b.mu.RLock()
+	old := b.layout
+	b.mu.RUnlock()
+	if old == l {
+		return true
+	}
+	if !old.same(l) {
+		return false
+	}
+	b.mu.Lock()
+	b.layout = l
+	b.mu.Unlock()
+	return true
 }
 
 func (l *Layout) same(other *Layout) bool {
@@ -161,32 +177,40 @@ func (c *Core) fresh(event int64) bool {
 	return c.feed != nil && c.feed.Fresh(strconv.FormatInt(event, 10))
 }
 
+// retried is how long after its birth a board leaves requests with a key to Postgres: it can't know who has held before.
+const retried = 2 * time.Minute
+
 // refuses returns the seats that are surely not to be had: that are blocked, or held or sold by another customer, at this
-// moment. None, if the board can't be trusted now.
-func (b *board) refuses(c *Core, seats []string, customer string, mask int64) []string {
+// moment. None, if the board can't be trusted now, or if this may be a retry of what succeeded: Postgres knows.
+func (b *board) refuses(c *Core, a *ask) []string {
 	now, known := c.clock.read()
 	if !known || !c.fresh(b.event) {
 		return nil
 	}
 	t := now.Add(refusalSlip).UnixMilli()
-	me := digest(customer)
+	me := digest(a.customer)
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.loaded.IsZero() {
 		return nil
 	}
+	if a.key != nil {
+		if _, before := b.customers[me]; before || time.Since(b.born) < retried {
+			return nil
+		}
+	}
 	var taken []string
-	for _, code := range seats {
+	for _, code := range a.seats {
 		i, ok := b.layout.index[code]
 		if !ok {
 			return nil
 		}
 		s := &b.seats[i]
 		lost := s.status == sold || s.status == blocked || s.status == held && s.until > t
-		if s.status != blocked && s.holder == me {
-			lost = false // perhaps a retry of what succeeded: Postgres knows
+		if lost && s.holder == me && s.status != blocked && a.replaces == s.booking {
+			lost = false
 		}
-		if lost || mask>>uint(s.channel)&1 == 0 {
+		if lost || a.mask>>uint(s.channel)&1 == 0 {
 			taken = append(taken, code)
 		}
 	}
@@ -199,6 +223,9 @@ func (b *board) apply(ch change) {
 	defer b.mu.Unlock()
 	if b.reading {
 		b.pending = append(b.pending, ch)
+	}
+	if ch.holder != 0 {
+		b.customers[ch.holder] = struct{}{}
 	}
 	if !b.loaded.IsZero() {
 		b.set(ch)

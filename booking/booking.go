@@ -94,6 +94,9 @@ SELECT EXISTS (SELECT FROM bk.booking b
 // Extend lets a live hold last for another hold_ttl from now, at most to the event's max_hold_age. The same key does so once.
 // It returns [ErrHoldGone], also for a hold of another customer, or [ErrExtendLimit].
 func (c *Core) Extend(ctx context.Context, id uuid.UUID, key string, customers ...string) (Booking, error) {
+	if err := valid("", key); err != nil {
+		return Booking{}, err
+	}
 	var outcome string
 	var event int64
 	var seats []string
@@ -173,8 +176,14 @@ func (c *Core) giveUp(ctx context.Context, sql string, args pgx.NamedArgs, id uu
 	if n > 0 {
 		c.changed(event, change{status: free, seats: seats, booking: id})
 		c.ungate(event, seats, id)
+		return true, was, nil
 	}
-	return n > 0, was, nil
+	// What the statement saw may be older than what it waited for.
+	err = c.work.QueryRow(ctx, `SELECT status FROM bk.booking WHERE booking_id = $1 AND customer = ANY ($2)`, id, args["customers"]).Scan(&was)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, "", nil
+	}
+	return false, was, cause(ctx, err)
 }
 
 // once runs work, and once more if a deadlock or a serialization failure undid it.

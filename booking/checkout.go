@@ -27,6 +27,9 @@ func (c *Core) Checkout(ctx context.Context, r CheckoutRequest) (Checkout, error
 	if r.Key == "" {
 		return Checkout{}, ErrKeyMissing
 	}
+	if err := valid(r.Customer, r.Key); err != nil {
+		return Checkout{}, err
+	}
 	if err := c.admitted(ctx, r.Hold, r.Admission); err != nil {
 		return Checkout{}, err
 	}
@@ -40,16 +43,21 @@ func (c *Core) Checkout(ctx context.Context, r CheckoutRequest) (Checkout, error
 		return Checkout{}, err
 	}
 	sum := sha256.Sum256([]byte(r.ReturnURL))
-	var outcome, currency, title, url string
+	var outcome, currency, title, url, status string
 	var paymentID *uuid.UUID
 	var payBy *time.Time
 	var out Checkout
-	err = c.once(ctx, func() error {
+	ask := func() error {
 		return c.work.QueryRow(ctx, checkoutSQL, pgx.NamedArgs{
 			"hold": r.Hold, "customer": r.Customer, "payment": id, "provider": name, "key": r.Key, "hash": sum[:],
 			"reconcile": c.cfg.ReconcileAfter, "now": c.now(),
-		}).Scan(&outcome, &paymentID, &payBy, &out.Amount.Amount, &currency, &name, &url, &title, &out.Now)
-	})
+		}).Scan(&outcome, &paymentID, &payBy, &out.Amount.Amount, &currency, &name, &url, &status, &title, &out.Now)
+	}
+	wanted := name
+	if err = c.once(ctx, ask); err == nil && (outcome == "hold_gone" || outcome == "too_late") {
+		name = wanted
+		err = c.once(ctx, ask) // a twin that came with the same key shows only now
+	}
 	if err != nil {
 		return Checkout{}, err
 	}
@@ -67,7 +75,10 @@ func (c *Core) Checkout(ctx context.Context, r CheckoutRequest) (Checkout, error
 		return out, nil
 	}
 	if name == "none" && out.Amount.Amount == 0 {
-		return out, c.settleFree(ctx, out)
+		return out, c.settleFree(ctx, r, out)
+	}
+	if out.Replayed && (status != "PENDING" || !out.PayBy.After(out.Now)) {
+		return Checkout{}, ErrHoldGone // its page never opened, and must not open now
 	}
 	if provider = c.provider(name); provider == nil {
 		return Checkout{}, ErrNoProvider
@@ -139,15 +150,18 @@ UPDATE bk.payment
 }
 
 // settleFree confirms a hold that costs nothing.
-func (c *Core) settleFree(ctx context.Context, out Checkout) error {
-	outcome, _, err := c.paid(ctx, "none", payment.Event{
-		ID: payment.LookID(out.PaymentID, payment.Paid), Kind: payment.Paid, PaymentID: out.PaymentID, Currency: out.Amount.Currency,
-	})
-	switch {
-	case err != nil:
+func (c *Core) settleFree(ctx context.Context, r CheckoutRequest, out Checkout) error {
+	if _, _, err := c.paid(ctx, "none", freeWord(out.PaymentID, out.Amount.Currency)); err != nil {
 		return err
-	case outcome == OutcomeLate:
-		return ErrHoldGone
 	}
-	return nil
+	b, err := c.Booking(ctx, r.Hold, r.Customer)
+	if err == nil && b.Status != Confirmed {
+		err = ErrHoldGone
+	}
+	return err
+}
+
+// freeWord says that nothing was paid, which is all that was asked.
+func freeWord(paymentID uuid.UUID, currency string) payment.Event {
+	return payment.Event{ID: payment.LookID(paymentID, payment.Paid), Kind: payment.Paid, PaymentID: paymentID, Currency: currency}
 }

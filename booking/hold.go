@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -29,6 +31,9 @@ func (c *Core) Hold(ctx context.Context, r HoldRequest) (b Booking, replayed boo
 func (c *Core) hold(ctx context.Context, r HoldRequest) (Booking, bool, error) {
 	if r.Customer == "" {
 		return Booking{}, false, ErrCustomerMissing
+	}
+	if err := valid(r.Customer, r.Key); err != nil {
+		return Booking{}, false, err
 	}
 	e, err := c.catalog.event(ctx, r.Event)
 	if err != nil {
@@ -93,7 +98,7 @@ func (c *Core) refusedByTable(ctx context.Context, e *Event, a *ask) error {
 	if b == nil {
 		return nil
 	}
-	if taken := b.refuses(c, a.seats, a.customer, a.mask); len(taken) > 0 {
+	if taken := b.refuses(c, a); len(taken) > 0 {
 		c.metrics.loser("table")
 		return a.taken(taken)
 	}
@@ -210,6 +215,17 @@ func newAsk(e *Event, r HoldRequest) (*ask, error) {
 	}
 	a.claim()
 	return a, nil
+}
+
+// valid refuses what the tables would refuse.
+func valid(customer, key string) error {
+	switch {
+	case len(customer) > 200 || !utf8.ValidString(customer) || strings.ContainsRune(customer, 0):
+		return &InvalidError{"a customer is named by at most 200 bytes of text"}
+	case len(key) > 64 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return &InvalidError{"a key is 1 to 64 visible ASCII characters"}
+	}
+	return nil
 }
 
 func orNil(s string) *string {

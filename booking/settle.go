@@ -64,6 +64,14 @@ SELECT b.customer, p.provider, p.payment_id, coalesce(p.gateway_ref, ''), coales
 
 // look asks a provider about a payment and applies the answer. [OutcomeIgnored] means that nothing has happened yet.
 func (c *Core) look(ctx context.Context, provider string, ref payment.Ref) (Outcome, error) {
+	if provider == "none" { // what its checkout could not finish
+		var currency string
+		if err := c.work.QueryRow(ctx, `SELECT currency FROM bk.payment WHERE payment_id = $1`, ref.PaymentID).Scan(&currency); err != nil {
+			return "", cause(ctx, err)
+		}
+		o, _, err := c.paid(ctx, provider, freeWord(ref.PaymentID, currency))
+		return o, err
+	}
 	p := c.provider(provider)
 	if p == nil {
 		return "", ErrNoProvider
@@ -109,7 +117,7 @@ func (c *Core) paid(ctx context.Context, provider string, ev payment.Event) (Out
 		return c.work.QueryRow(ctx, paidSQL, pgx.NamedArgs{
 			"provider": provider, "event": ev.ID, "ref": ev.PaymentID.String(), "amount": ev.Amount, "currency": ev.Currency,
 			"charge": ev.Charge, "now": c.now(),
-		}).Scan(&outcome, &booking, &event, &seats, &late, nil)
+		}).Scan(&outcome, &booking, &event, &seats, &late, nil, nil)
 	})
 	if err != nil {
 		return "", uuid.Nil, err
@@ -218,9 +226,18 @@ SELECT event_id, customer, room, session, items, coalesce(ticket_types, array_fi
 	if _, err := tx.Exec(ctx, `UPDATE bk.booking SET replaces = $2 WHERE booking_id = $1`, id, old); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE bk.booking SET status = 'EXPIRED', resolved_at = coalesce($2, now()) WHERE booking_id = $1 AND status = 'HOLD'`, old, c.now())
+	_, err = tx.Exec(ctx, expiredSQL, old, c.now())
 	return err
 }
+
+const expiredSQL = `
+WITH b AS (
+  UPDATE bk.booking SET status = 'EXPIRED', resolved_at = coalesce($2, now())
+   WHERE booking_id = $1 AND status = 'HOLD' RETURNING *)
+INSERT INTO bk.outbox (topic, aggregatetype, aggregateid, type, payload)
+SELECT 'booking-events', 'booking', booking_id::text, 'BookingExpired',
+       jsonb_strip_nulls(jsonb_build_object('booking_id', booking_id, 'event_id', event_id, 'seats', items, 'customer', customer,
+                                            'room', room, 'session', session)) FROM b`
 
 const refundedSQL = `
 WITH r AS (

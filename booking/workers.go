@@ -139,6 +139,10 @@ func (c *Core) closePages(ctx context.Context) error {
 }
 
 func (c *Core) closePage(ctx context.Context, p openPayment) error {
+	if p.provider == "none" {
+		_, err := c.look(ctx, p.provider, p.ref)
+		return err
+	}
 	provider := c.provider(p.provider)
 	if provider == nil {
 		return ErrNoProvider

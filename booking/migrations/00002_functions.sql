@@ -11,6 +11,25 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- again undoes a statement whose picture of the tables turned out too old: the caller runs it once more.
+-- +goose StatementBegin
+CREATE FUNCTION bk.again(what text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'changed meanwhile: %', what USING ERRCODE = 'serialization_failure';
+END $$;
+-- +goose StatementEnd
+
+-- held_of is how many seats of an event a customer has, bought or held; skip is a hold that is about to go. A hold whose time
+-- ran out this moment still counts while a payment of it may be about to count.
+-- +goose StatementBegin
+CREATE FUNCTION bk.held_of(p_customer text, p_event bigint, p_skip uuid, t timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT coalesce(sum(b.quantity), 0) FROM bk.booking b
+   WHERE b.customer = p_customer AND b.event_id = p_event AND b.booking_id IS DISTINCT FROM p_skip
+     AND (b.status = 'CONFIRMED' OR (b.status = 'HOLD' AND (b.expires_at > t OR (b.expires_at > t - interval '10 s'
+          AND EXISTS (SELECT FROM bk.payment p WHERE p.booking_id = b.booking_id AND p.status = 'PENDING')))))
+$$;
+-- +goose StatementEnd
+
 -- A booking resolves at most once. The rule of a two-phase transfer.
 -- +goose StatementBegin
 CREATE FUNCTION bk.booking_guard() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -101,9 +120,7 @@ BEGIN
     END IF;
     IF capped IS NOT NULL THEN                                   -- 5. the customer's cap, one at a time for each (event, customer)
       PERFORM pg_advisory_xact_lock(hashtextextended(p_event || '/' || p_customer, 7));
-      SELECT coalesce(sum(b.quantity), 0) INTO n FROM bk.booking b
-       WHERE b.customer = p_customer AND b.event_id = p_event AND b.booking_id IS DISTINCT FROM p_replaces
-         AND (b.status = 'CONFIRMED' OR (b.status = 'HOLD' AND b.expires_at > t));
+      n := bk.held_of(p_customer, p_event, p_replaces, t);
       IF n + want > capped THEN
         SELECT b.booking_id, b.expires_at, b.request_hash INTO hold_id, expires_at, h -- a twin with our key may be what fills it
           FROM bk.booking b WHERE b.customer = p_customer AND b.idempotency_key = p_idem;
@@ -216,9 +233,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(x.k) FROM (
       SELECT DISTINCT hashtextextended(p_event || '/' || p_customers[c.i], 7) AS k FROM unnest(cand) c(i) ORDER BY 1) x;
     SELECT array_agg(c.i ORDER BY c.i) INTO cand FROM unnest(cand) c(i)
-     WHERE p_wants[c.i] + (SELECT coalesce(sum(b.quantity), 0) FROM bk.booking b
-                            WHERE b.customer = p_customers[c.i] AND b.event_id = p_event
-                              AND (b.status = 'CONFIRMED' OR (b.status = 'HOLD' AND b.expires_at > t))) <= capped;
+     WHERE p_wants[c.i] + bk.held_of(p_customers[c.i], p_event, NULL, t) <= capped;
   END IF;
   all_of := cardinality(cand) = cardinality(p_ids);
   IF cardinality(cand) > 0 THEN

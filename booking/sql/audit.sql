@@ -27,6 +27,9 @@ UNION ALL
 SELECT 'confirmed booking without exactly one counted payment', b.booking_id::text FROM b
  WHERE b.status = 'CONFIRMED' AND (SELECT count(*) FROM bk.payment p WHERE p.booking_id = b.booking_id AND p.status = 'SUCCEEDED') <> 1
 UNION ALL
+SELECT 'counted payment of another amount', p.payment_id::text FROM bk.payment p JOIN b USING (booking_id)
+ WHERE p.status = 'SUCCEEDED' AND (p.amount_minor <> b.amount_minor OR p.captured_minor IS DISTINCT FROM p.amount_minor)
+UNION ALL
 SELECT 'money taken, booking not confirmed, no refund', p.payment_id::text FROM bk.payment p JOIN b USING (booking_id)
  WHERE (p.status = 'SUCCEEDED' AND b.status <> 'CONFIRMED')
     OR (p.status IN ('REFUND_DUE','REFUNDED') AND p.captured_minor > 0 AND NOT EXISTS (SELECT FROM bk.refund r WHERE r.payment_id = p.payment_id))

@@ -26,6 +26,7 @@ SELECT CASE WHEN EXISTS (SELECT FROM ins) THEN 'created'
        coalesce(i.currency, p.currency, '')::text AS currency,
        coalesce(i.provider, p.provider, '') AS provider,
        coalesce(p.checkout_url, '') AS url,
+       coalesce(p.status, 'PENDING') AS status,
        coalesce((SELECT name FROM h), '') AS title,
        clk.t AS now
   FROM clk

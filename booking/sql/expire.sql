@@ -6,10 +6,10 @@ due AS MATERIALIZED (
    WHERE status = 'HOLD' AND kind = 'SEATS' AND expires_at <= coalesce(@now::timestamptz, now())
    ORDER BY expires_at LIMIT @most::int
      FOR NO KEY UPDATE SKIP LOCKED),
+w AS MATERIALIZED (                                             -- by both columns of the key, or the plan reads whole events
+  SELECT d.booking_id, d.event_id, u.c FROM due d CROSS JOIN LATERAL unnest(d.items) u(c)),
 sl AS MATERIALIZED (
-  SELECT s.event_id, s.seat_code, w.booking_id FROM bk.seat s
-    JOIN (SELECT d.booking_id, d.event_id, u.c FROM due d CROSS JOIN LATERAL unnest(d.items) u(c)) w
-      ON s.event_id = w.event_id AND s.seat_code = w.c COLLATE "C"
+  SELECT s.event_id, s.seat_code, w.booking_id FROM w JOIN bk.seat s ON s.event_id = w.event_id AND s.seat_code = w.c COLLATE "C"
    WHERE s.booking_id = w.booking_id AND s.status = 'HELD'
    ORDER BY s.event_id, s.seat_code FOR NO KEY UPDATE OF s),
 us AS (

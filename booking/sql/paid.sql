@@ -33,7 +33,7 @@ ub AS (
   UPDATE bk.booking x SET status = CASE WHEN EXISTS (SELECT FROM won) THEN 'CONFIRMED' ELSE 'FAILED' END, resolved_at = (SELECT t FROM clk)
     FROM b WHERE x.booking_id = b.booking_id AND (b.live OR b.dead) RETURNING x.status),
 up AS (
-  UPDATE bk.payment x SET status = CASE WHEN EXISTS (SELECT FROM won) THEN 'SUCCEEDED' ELSE 'REFUND_DUE' END, settled_at = (SELECT t FROM clk),
+  UPDATE bk.payment x SET status = CASE WHEN EXISTS (SELECT FROM won) THEN 'SUCCEEDED' WHEN @amount::bigint = 0 THEN 'EXPIRED' ELSE 'REFUND_DUE' END, settled_at = (SELECT t FROM clk),
          captured_minor = @amount::bigint, captured_currency = @currency::text, charge_ref = coalesce(nullif(@charge::text, ''), x.charge_ref)
     FROM p WHERE x.payment_id = p.payment_id RETURNING x.status),
 rf AS (
@@ -68,4 +68,6 @@ SELECT CASE WHEN EXISTS (SELECT FROM won) THEN 'confirmed'
        (SELECT event_id FROM b) AS event_id,
        (SELECT array_agg(seat_code) FROM us) AS seats,
        (SELECT extract(epoch FROM (SELECT t FROM clk) - b.expires_at)::float8 FROM b WHERE b.dead) AS late_seconds,
-       bk.must((SELECT count(*) FROM us) = (SELECT count(*) FROM sl), 'confirm seats') AS ok
+       bk.must((SELECT count(*) FROM us) = (SELECT count(*) FROM sl), 'confirm seats') AS ok,
+       CASE WHEN EXISTS (SELECT FROM p) AND NOT EXISTS (SELECT FROM b) -- the payment was moved to a younger booking while we waited
+            THEN bk.again('the booking of the payment') END AS again
