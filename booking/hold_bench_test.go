@@ -24,11 +24,11 @@ import (
 )
 
 // floor is what holds are measured against, in the same run: pgbench's own kind of transaction, BEGIN, UPDATE of one seat of so
-// many by its primary key, COMMIT, each a round trip, by so many clients, per second. Where there is no pgbench, the same from Go.
+// many by its primary key, COMMIT, each a round trip, by as many clients, per second. Where there is no pgbench, the same from Go.
 func floor(b *testing.B, pool *pgxpool.Pool, clients, seats int, took time.Duration) float64 {
 	b.Helper()
 	if program, err := exec.LookPath("pgbench"); err == nil {
-		return pgbench(b, program, pool.Config().ConnString(), clients, seats, took)
+		return pgbench(b, program, pool.Config().ConnString(), clients, seats)
 	}
 	b.Log("no pgbench here: the floor is the same three statements from Go")
 	ctx, cancel := context.WithTimeout(context.Background(), took)
@@ -59,14 +59,14 @@ func floor(b *testing.B, pool *pgxpool.Pool, clients, seats int, took time.Durat
 	return float64(done.Load()) / time.Since(began).Seconds()
 }
 
-func pgbench(b *testing.B, program, url string, clients, seats int, took time.Duration) float64 {
+func pgbench(b *testing.B, program, url string, clients, seats int) float64 {
 	b.Helper()
 	script := filepath.Join(b.TempDir(), "floor.sql")
 	text := fmt.Sprintf("\\set seat random(0, %d)\nBEGIN;\nUPDATE bench_seat SET holder = holder + 1 WHERE seat = :seat;\nCOMMIT;\n", seats-1)
 	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	out, err := exec.Command(program, "-n", "-c", strconv.Itoa(clients), "-T", strconv.Itoa(int(took.Seconds())), "-f", script, url).CombinedOutput()
+	out, err := exec.Command(program, "-n", "-c", strconv.Itoa(clients), "-t", strconv.Itoa(max(40, 3000/clients)), "-f", script, url).CombinedOutput()
 	if err != nil {
 		b.Fatalf("pgbench: %v\n%s", err, out)
 	}
@@ -97,7 +97,7 @@ func bench(b *testing.B, rows int) (string, []string, *pgxpool.Pool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cfg.MaxConns = 40
+	cfg.MaxConns = 260
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -141,20 +141,21 @@ func BenchmarkHold_Winners(b *testing.B) {
 			url, seats, pool := bench(b, 1000)
 			c := bookingtest.Core(b, url, booking.Config{})
 			rand.Shuffle(len(seats), func(i, j int) { seats[i], seats[j] = seats[j], seats[i] })
-			_, _, _ = c.Hold(context.Background(), holdOf("first", seats[len(seats)-1])) // connects, plans
-			base := floor(b, pool, min(callers, 32), len(seats), 2*time.Second)
-			n := 16000
+			warm, n := 4000, 30000
 			if callers == 1 {
-				n = 1500
+				warm, n = 200, 1500
 			}
-			b.ResetTimer()
-			perSecond, times := crowd(callers, n, func(i int) {
+			hold := func(i int) {
 				if _, _, err := c.Hold(context.Background(), holdOf(fmt.Sprint("c", i), seats[i])); err != nil {
 					b.Error(err)
 				}
-			})
+			}
+			base := floor(b, pool, callers, len(seats), 2*time.Second)
+			_, _ = crowd(callers, warm, func(i int) { hold(n + i) }) // connects, plans
+			b.ResetTimer()
+			perSecond, times := crowd(callers, n, hold)
 			b.StopTimer()
-			base = (base + floor(b, pool, min(callers, 32), len(seats), 2*time.Second)) / 2
+			base = (base + floor(b, pool, callers, len(seats), 2*time.Second)) / 2
 			report(b, perSecond, base, times)
 		})
 	}
@@ -169,7 +170,7 @@ func BenchmarkHold_Losers(b *testing.B) {
 		mustHold(b, c, holdOf(fmt.Sprint("owner", i), seat))
 	}
 	trusted(b, c)
-	base := floor(b, pool, 32, len(seats), 2*time.Second)
+	base := floor(b, pool, 256, len(seats), 2*time.Second)
 	b.ResetTimer()
 	perSecond, times := crowd(256, 200000, func(i int) {
 		if _, _, err := c.Hold(context.Background(), holdOf("loser", seats[i%len(seats)])); err == nil {
