@@ -11,23 +11,31 @@ import (
 )
 
 func TestComposeConfiguration_IsValid(t *testing.T) {
-	if _, err := config.Load("config/ropeline.yaml", nil); err != nil {
-		t.Error(err)
+	for _, file := range []string{"config/ropeline.yaml", "config-shop/ropeline.yaml"} {
+		if _, err := config.Load(file, nil); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 func TestKubernetesConfiguration_IsValid(t *testing.T) {
-	data, err := os.ReadFile("kubernetes/configmap.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var manifest struct {
-		Data map[string]string `yaml:"data"`
-	}
-	if err := yaml.Unmarshal(data, &manifest); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := config.Parse([]byte(manifest.Data["ropeline.yaml"]), nil); err != nil {
-		t.Error(err)
+	for _, file := range []string{"kubernetes/configmap.yaml", "kubernetes/shop/configmap.yaml"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var manifest struct {
+			Data map[string]string `yaml:"data"`
+		}
+		if err := yaml.Unmarshal(data, &manifest); err != nil {
+			t.Fatal(err)
+		}
+		text := manifest.Data["ropeline.yaml"]
+		if text == "" {
+			t.Errorf("%s holds no configuration", file)
+		}
+		if _, err := config.Parse([]byte(text), nil); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
