@@ -168,3 +168,17 @@ func TestSettle_WrongAmountSecondPaymentAndUnknownPayment(t *testing.T) {
 	}
 	clean(t, c)
 }
+
+func TestCheckout_IsReconciledOnlyWhenItsPageIsOver(t *testing.T) {
+	url := bookingtest.Database(t)
+	bookingtest.Open(t, url, bookingtest.Sale{Hold: time.Hour, Checkout: 50 * time.Minute})
+	c := bookingtest.Core(t, url, booking.Config{Providers: []payment.Provider{newFakeProvider()}})
+	co := checkout(t, c, mustHold(t, c, holdOf("ann", "A1")), "k1")
+	var next time.Time
+	if err := bookingtest.Pool(t, url).QueryRow(context.Background(), `SELECT next_check_at FROM bk.payment`).Scan(&next); err != nil {
+		t.Fatal(err)
+	}
+	if !next.After(co.PayBy) {
+		t.Errorf("asked about at %s, while its customer may pay until %s", next, co.PayBy)
+	}
+}
