@@ -18,6 +18,8 @@ SELECT b.event_id, b.customer, coalesce(b.room, ''),
 
 // Booking returns a booking of one of these customers, with its payments; [ErrNoBooking] for another's.
 func (c *Core) Booking(ctx context.Context, id uuid.UUID, customers ...string) (Booking, error) {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	b := Booking{ID: id}
 	var items, types []string
 	err := c.work.QueryRow(ctx, bookingSQL, id, customers, c.now()).Scan(&b.Event, &b.Customer, &b.Room, &b.Status, &items, &types,
@@ -84,6 +86,8 @@ func (c *Core) payments(ctx context.Context, id uuid.UUID) ([]Payment, error) {
 
 // Live says whether a customer of a room holds seats now, or has just paid with money that is still being settled.
 func (c *Core) Live(ctx context.Context, customer, room string) (live bool, err error) {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	err = c.work.QueryRow(ctx, `
 SELECT EXISTS (SELECT FROM bk.booking b
                 WHERE b.customer = $1 AND b.room = $2 AND b.status = 'HOLD' AND b.expires_at > coalesce($3, now()))`,
@@ -97,6 +101,8 @@ func (c *Core) Extend(ctx context.Context, id uuid.UUID, key string, customers .
 	if err := valid("", key); err != nil {
 		return Booking{}, err
 	}
+	ctx, cancel := within(ctx)
+	defer cancel()
 	var outcome string
 	var event int64
 	var seats []string
@@ -161,6 +167,8 @@ func (c *Core) Cancel(ctx context.Context, id uuid.UUID, customers ...string) (B
 
 // giveUp runs release or cancel, and tells the board and the gate.
 func (c *Core) giveUp(ctx context.Context, sql string, args pgx.NamedArgs, id uuid.UUID) (cancelled bool, was string, err error) {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	var n, event int64
 	var seats []string
 	err = c.once(ctx, func() error {

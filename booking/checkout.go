@@ -13,8 +13,11 @@ import (
 	"ropeline/booking/payment"
 )
 
-// providerTimeout bounds one call of a provider.
-const providerTimeout = 10 * time.Second
+// providerTimeout bounds one call of a provider, pageTimeout the one that a customer waits for.
+const (
+	providerTimeout = 10 * time.Second
+	pageTimeout     = 6 * time.Second
+)
 
 // Checkout opens a payment page for a live hold. The payment is written down first and its id is the provider's key, so a
 // crash or a repeated call opens no second page, and no callback can arrive before we know of the payment. The page is
@@ -30,7 +33,9 @@ func (c *Core) Checkout(ctx context.Context, r CheckoutRequest) (Checkout, error
 	if err := valid(r.Customer, r.Key); err != nil {
 		return Checkout{}, err
 	}
-	if err := c.admitted(ctx, r.Hold, r.Admission); err != nil {
+	brief, cancel := within(ctx)
+	defer cancel()
+	if err := c.admitted(brief, r.Hold, r.Admission); err != nil {
 		return Checkout{}, err
 	}
 	provider := c.provider("")
@@ -48,15 +53,15 @@ func (c *Core) Checkout(ctx context.Context, r CheckoutRequest) (Checkout, error
 	var payBy *time.Time
 	var out Checkout
 	ask := func() error {
-		return c.work.QueryRow(ctx, checkoutSQL, pgx.NamedArgs{
+		return c.work.QueryRow(brief, checkoutSQL, pgx.NamedArgs{
 			"hold": r.Hold, "customer": r.Customer, "payment": id, "provider": name, "key": r.Key, "hash": sum[:],
 			"reconcile": c.cfg.ReconcileAfter, "now": c.now(),
 		}).Scan(&outcome, &paymentID, &payBy, &out.Amount.Amount, &currency, &name, &url, &status, &title, &out.Now)
 	}
 	wanted := name
-	if err = c.once(ctx, ask); err == nil && (outcome == "hold_gone" || outcome == "too_late") {
+	if err = c.once(brief, ask); err == nil && (outcome == "hold_gone" || outcome == "too_late") {
 		name = wanted
-		err = c.once(ctx, ask) // a twin that came with the same key shows only now
+		err = c.once(brief, ask) // a twin that came with the same key shows only now
 	}
 	if err != nil {
 		return Checkout{}, err
@@ -129,7 +134,7 @@ func (c *Core) provider(name string) payment.Provider {
 
 // open has the provider open the page, and writes down where it is.
 func (c *Core) open(ctx context.Context, provider payment.Provider, r CheckoutRequest, out Checkout, title string) (string, error) {
-	ask, cancel := context.WithTimeout(ctx, providerTimeout)
+	ask, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	page, err := provider.Start(ask, payment.Order{
 		PaymentID: out.PaymentID, BookingID: r.Hold, Amount: out.Amount.Amount, Currency: out.Amount.Currency,
@@ -139,7 +144,9 @@ func (c *Core) open(ctx context.Context, provider payment.Provider, r CheckoutRe
 		c.log.Warn("payment page not opened", "provider", provider.Name(), "payment", out.PaymentID, "err", err)
 		return "", fmt.Errorf("%w: %w", ErrProvider, err)
 	}
-	_, err = c.work.Exec(context.WithoutCancel(ctx), `
+	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, err = c.work.Exec(note, `
 UPDATE bk.payment
    SET gateway_ref = $2, checkout_url = $3
  WHERE payment_id = $1`, out.PaymentID, page.Ref, page.URL)

@@ -59,6 +59,14 @@ func open(ctx context.Context, url, name string, max int32, statement time.Durat
 	return pool, nil
 }
 
+// answerTime bounds what a caller waits for Postgres. The server's own limits are of no use while it stands still.
+const answerTime = 5 * time.Second
+
+// within bounds what follows by answerTime. What takes longer ends in [ErrAway].
+func within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, answerTime, ErrAway)
+}
+
 // code is the SQLSTATE of an error of Postgres, "" if it is none.
 func code(err error) string {
 	var pg *pgconn.PgError

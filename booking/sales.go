@@ -42,6 +42,8 @@ SELECT e.event_id, e.name, e.status, e.starts_at, e.rooms,
 // Sales counts the seats of the events that are not over since a day, at most 200, by their start. It looks at every seat of
 // theirs: not for every request.
 func (c *Core) Sales(ctx context.Context) ([]Sale, error) {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	rows, err := c.work.Query(ctx, salesSQL, c.now())
 	if err != nil {
 		return nil, cause(ctx, err)
@@ -55,6 +57,8 @@ func (c *Core) Backlog() outbox.Backlog { return c.relay.Backlog() }
 
 // EventOf returns the event of a booking, whoever's it is; [ErrNoBooking] if there is none.
 func (c *Core) EventOf(ctx context.Context, booking uuid.UUID) (event int64, err error) {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	err = c.work.QueryRow(ctx, `SELECT event_id FROM bk.booking WHERE booking_id = $1 AND event_id IS NOT NULL`, booking).Scan(&event)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, ErrNoBooking

@@ -43,7 +43,9 @@ func (c *Core) Callback(ctx context.Context, provider string, header http.Header
 func (c *Core) Confirm(ctx context.Context, booking, paymentID uuid.UUID) (Booking, Outcome, error) {
 	var customer, provider string
 	var ref payment.Ref
-	err := c.work.QueryRow(ctx, `
+	brief, cancel := within(ctx)
+	defer cancel()
+	err := c.work.QueryRow(brief, `
 SELECT b.customer, p.provider, p.payment_id, coalesce(p.gateway_ref, ''), coalesce(p.charge_ref, '')
   FROM bk.payment p
   JOIN bk.booking b USING (booking_id)
@@ -88,6 +90,8 @@ func (c *Core) look(ctx context.Context, provider string, ref payment.Ref) (Outc
 
 // apply makes what a provider says true here. Any event may come any number of times, in any order, at once.
 func (c *Core) apply(ctx context.Context, provider string, ev payment.Event) (Outcome, uuid.UUID, error) {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	switch ev.Kind {
 	case payment.Paid:
 		return c.paid(ctx, provider, ev)

@@ -32,11 +32,16 @@ func (c *Core) workers() []worker {
 	}
 }
 
+// mostRound bounds one round of a worker. What it leaves is due again.
+const mostRound = 5 * time.Minute
+
 // repeat runs a worker until ctx ends. A round that fails is told once until a round succeeds.
 func (c *Core) repeat(ctx context.Context, w worker) {
 	failing := false
 	for {
-		err := w.work(ctx)
+		round, cancel := context.WithTimeoutCause(ctx, mostRound, ErrAway)
+		err := w.work(round)
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -61,6 +66,8 @@ func (c *Core) repeat(ctx context.Context, w worker) {
 
 // readClock learns the database's time.
 func (c *Core) readClock(ctx context.Context) error {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	began := time.Now()
 	var now time.Time
 	if err := c.work.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
@@ -98,6 +105,8 @@ type openPayment struct {
 
 // claim takes payments or refunds that are due by a statement that puts their next turn off, so that a crash loses nothing.
 func claim[T any](ctx context.Context, c *Core, sql string, read pgx.RowToFunc[T], args ...any) ([]T, error) {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	rows, err := c.work.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, cause(ctx, err)
