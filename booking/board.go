@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +23,8 @@ import (
 type board struct {
 	event  int64
 	layout *Layout
+
+	refreshing atomic.Bool
 
 	mu        sync.RWMutex
 	born      time.Time
@@ -387,7 +390,12 @@ func (c *Core) seatsTold(ev outbox.Event) {
 		ch.status = sold
 	case "SeatsReleased":
 		ch.status = free
-		c.ungate(p.Event, p.Seats, p.Hold)
+		if c.gated(p.Event) { // beside the feed, which must not wait for Redis
+			select {
+			case c.drops <- func() { c.ungate(p.Event, p.Seats, p.Hold) }:
+			default:
+			}
+		}
 	case "SeatsChanged": // by whoever runs the event: what is on sale, not who has it
 		c.boards.forget(ev.Key)
 		return

@@ -214,7 +214,19 @@ const gateTime = 200 * time.Millisecond
 // soldTTL is how long a sold seat's mark lasts, if nothing removes it.
 const soldTTL = 24 * time.Hour
 
-// gated says whether an event has a gate here. The event is known already, or it is no matter.
+// atTheGate does what is left to do there, until ctx ends.
+func (c *Core) atTheGate(ctx context.Context) {
+	for {
+		select {
+		case do := <-c.drops:
+			do()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// gated says whether an event has a gate here, as far as this node knows the event.
 func (c *Core) gated(event int64) bool {
 	if c.cfg.Gate == nil {
 		return false
@@ -222,7 +234,7 @@ func (c *Core) gated(event int64) bool {
 	c.catalog.mu.RLock()
 	e := c.catalog.events[event]
 	c.catalog.mu.RUnlock()
-	return e == nil || e.RedisGate
+	return e != nil && e.RedisGate
 }
 
 // ungate removes a hold's marks. What the gate does not take now goes with its time to live.

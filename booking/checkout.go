@@ -25,7 +25,7 @@ const (
 //
 // A hold that costs nothing is confirmed at once; its URL is "".
 //
-// It returns [ErrHoldGone], [ErrHoldExpiring], [ErrKeyMissing], [ErrKeyReuse], [ErrNotAdmitted], [ErrNoProvider] or [ErrProvider].
+// It returns [ErrHoldGone], [ErrHoldExpiring], [*LimitError] (too many attempts), [ErrKeyMissing], [ErrKeyReuse], [ErrNotAdmitted], [ErrNoProvider] or [ErrProvider].
 func (c *Core) Checkout(ctx context.Context, r CheckoutRequest) (Checkout, error) {
 	if r.Key == "" {
 		return Checkout{}, ErrKeyMissing
@@ -59,7 +59,7 @@ func (c *Core) Checkout(ctx context.Context, r CheckoutRequest) (Checkout, error
 		}).Scan(&outcome, &paymentID, &payBy, &out.Amount.Amount, &currency, &name, &url, &status, &title, &out.Now)
 	}
 	wanted := name
-	if err = c.once(brief, ask); err == nil && (outcome == "hold_gone" || outcome == "too_late") {
+	if err = c.once(brief, ask); err == nil && outcome != "created" && outcome != "replay" && outcome != "key_reuse" {
 		name = wanted
 		err = c.once(brief, ask) // a twin that came with the same key shows only now
 	}
@@ -71,6 +71,8 @@ func (c *Core) Checkout(ctx context.Context, r CheckoutRequest) (Checkout, error
 		return Checkout{}, ErrHoldGone
 	case "too_late":
 		return Checkout{}, ErrHoldExpiring
+	case "too_many":
+		return Checkout{}, &LimitError{Retry: time.Minute}
 	case "key_reuse":
 		return Checkout{}, ErrKeyReuse
 	}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,7 +69,10 @@ type Core struct {
 	boards      *boards
 	relay       *outbox.Relay
 	feed        *outbox.Feed
-	ours        *recent.Cache[ownKey, uuid.UUID] // keys of this node's own holds
+	ours        *recent.Cache[ownKey, []byte] // keys of this node's own holds, and what they were used for
+	drops       chan func()                   // what is left to do at the gate
+
+	troubled atomic.Int64 // until then tries are not counted, ns since the Unix epoch
 
 	lanesMu sync.Mutex
 	lanes   map[int64]*lane
@@ -90,7 +93,7 @@ func New(holds, work *pgxpool.Pool, cfg Config) *Core {
 	}
 	c := &Core{
 		holds: holds, work: work, cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics),
-		clock: &clock{now: cfg.Now}, lanes: map[int64]*lane{}, ours: recent.New[ownKey, uuid.UUID](65536),
+		clock: &clock{now: cfg.Now}, lanes: map[int64]*lane{}, ours: recent.New[ownKey, []byte](65536), drops: make(chan func(), 4096),
 		alone: make(chan struct{}, max(1, int(holds.Config().MaxConns)-1)),
 	}
 	c.catalog = newCatalog(work)
@@ -115,6 +118,7 @@ func (c *Core) Run(ctx context.Context) error {
 	if c.feed != nil {
 		group.Go(func() error { return c.feed.Run(ctx) })
 	}
+	group.Go(func() error { c.atTheGate(ctx); return nil })
 	for _, w := range c.workers() {
 		if w.every > 0 {
 			group.Go(func() error { c.repeat(ctx, w); return nil })
@@ -140,11 +144,15 @@ type clock struct {
 	known  bool
 }
 
-// saw notes that the database's clock stood at t between two instants of ours.
+// saw notes that the database's clock stood at t when it began what we asked for at before and had the answer to at after. Read
+// so, it is never ahead of the database's by more than the way there takes.
 func (k *clock) saw(before, after, t time.Time) {
 	k.mu.Lock()
-	k.offset, k.known = t.Sub(before.Add(after.Sub(before)/2)), true
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	if k.known && after.Sub(before) > 100*time.Millisecond {
+		return // it waited somewhere, and tells little
+	}
+	k.offset, k.known = t.Sub(before), true
 }
 
 // read returns the database's time; ok is false while it isn't known.

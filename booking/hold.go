@@ -1,13 +1,16 @@
 package booking
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -24,9 +27,15 @@ func (c *Core) Hold(ctx context.Context, r HoldRequest) (b Booking, replayed boo
 	ctx, cancel := context.WithTimeoutCause(ctx, holdTimeout, ErrBusy)
 	defer cancel()
 	b, replayed, err = c.hold(ctx, r)
+	if errors.Is(err, ErrAway) || errors.Is(err, ErrBusy) {
+		c.troubled.Store(time.Now().Add(troubledFor).UnixNano())
+	}
 	c.metrics.hold(outcomeOf(replayed, err), time.Since(began))
 	return b, replayed, err
 }
+
+// troubledFor is how long after a hold that could not be decided tries are not counted: who is told to try again may do so.
+const troubledFor = 5 * time.Second
 
 func (c *Core) hold(ctx context.Context, r HoldRequest) (Booking, bool, error) {
 	if r.Customer == "" {
@@ -49,8 +58,9 @@ func (c *Core) hold(ctx context.Context, r HoldRequest) (Booking, bool, error) {
 	if taken := c.refusedByTable(ctx, e, a); taken != nil {
 		return Booking{}, false, taken
 	}
-	_, known := c.ours.Get(ownKey{r.Customer, r.Key})
-	if c.cfg.Limits != nil && e.HoldsPerMin > 0 && !known {
+	same, known := c.ours.Get(ownKey{r.Customer, r.Key})
+	known = known && bytes.Equal(same, a.hash)
+	if c.cfg.Limits != nil && e.HoldsPerMin > 0 && !known && time.Now().UnixNano() > c.troubled.Load() {
 		if retry, ok := c.cfg.Limits.Allow(ctx, e.ID, r.Customer, e.HoldsPerMin); !ok {
 			return Booking{}, false, &LimitError{Retry: retry}
 		}
@@ -64,15 +74,25 @@ func (c *Core) hold(ctx context.Context, r HoldRequest) (Booking, bool, error) {
 	}
 	decided := c.lane(e.ID).decide(ctx, a)
 	switch {
-	case gated && decided != a:
-		go func() {
-			<-a.done
-			c.unmark(e, a)
-		}()
+	case decided != a: // nobody waits for it any more
+		go c.abandoned(e, a, gated)
 	case gated:
 		c.unmark(e, a)
 	}
 	return c.held(ctx, e, decided)
+}
+
+// abandoned puts away a hold whose caller has left: without a key nobody can come back for it.
+func (c *Core) abandoned(e *Event, a *ask, gated bool) {
+	<-a.done
+	switch {
+	case a.outcome == "held" && a.key == nil:
+		if err := c.Release(context.Background(), a.hold, a.customer); err != nil {
+			c.log.Warn("a hold that nobody waits for stays until it expires", "event", e.ID, "hold", a.hold, "err", err)
+		}
+	case gated:
+		c.unmark(e, a)
+	}
 }
 
 // unmark takes the marks of a hold back that did not come about.
@@ -88,7 +108,7 @@ func (c *Core) knownKey(ctx context.Context, a *ask) bool {
 		return false
 	}
 	var there bool
-	err := c.work.QueryRow(ctx, `SELECT EXISTS (SELECT FROM bk.booking WHERE customer = $1 AND idempotency_key = $2)`, a.customer, *a.key).Scan(&there)
+	err := c.holds.QueryRow(ctx, `SELECT EXISTS (SELECT FROM bk.booking WHERE customer = $1 AND idempotency_key = $2)`, a.customer, *a.key).Scan(&there)
 	return there || err != nil // if in doubt Postgres decides
 }
 
@@ -105,8 +125,11 @@ func (c *Core) refusedByTable(ctx context.Context, e *Event, a *ask) error {
 	b.mu.RLock()
 	stale := time.Since(b.loaded) >= boardAge
 	b.mu.RUnlock()
-	if stale && c.feed != nil {
-		go func() { _ = b.read(context.WithoutCancel(ctx), c, boardAge) }() // one at a time
+	if stale && c.feed != nil && b.refreshing.CompareAndSwap(false, true) {
+		go func() {
+			defer b.refreshing.Store(false)
+			_ = b.read(context.WithoutCancel(ctx), c, boardAge)
+		}()
 	}
 	return nil
 }
@@ -116,7 +139,7 @@ func (c *Core) held(ctx context.Context, e *Event, a *ask) (Booking, bool, error
 	switch a.outcome {
 	case "held":
 		if a.key != nil {
-			c.ours.Put(ownKey{a.customer, *a.key}, a.hold)
+			c.ours.Put(ownKey{a.customer, *a.key}, a.hash)
 		}
 		c.changed(e.ID, change{status: held, seats: a.seats, booking: a.hold, holder: digest(a.customer), until: a.expires.UnixMilli()})
 		if a.replaces != uuid.Nil {
@@ -166,8 +189,9 @@ type ask struct {
 	mask     int64
 	replaces uuid.UUID
 	capped   bool
-	wants    []string // what it may share with no other hold under way
-	inDoubt  bool     // a transaction that may have held it ended without an answer
+	wants    []string    // what it may share with no other hold under way
+	left     atomic.Bool // its caller has gone
+	inDoubt  bool        // a transaction that may have held it ended without an answer
 
 	done chan struct{} // closed once the rest is settled
 

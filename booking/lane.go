@@ -29,6 +29,7 @@ type lane struct {
 	waiting []*ask
 	claims  map[string]struct{} // what those under way want
 	flights int
+	alone   chan struct{} // a slot for each hold of the event that is decided by itself
 }
 
 const (
@@ -53,7 +54,7 @@ func (c *Core) lane(event int64) *lane {
 				}
 			}
 		}
-		l = &lane{core: c, event: event, claims: map[string]struct{}{}}
+		l = &lane{core: c, event: event, claims: map[string]struct{}{}, alone: make(chan struct{}, max(1, cap(c.alone)-1))}
 		c.lanes[event] = l
 	}
 	return l
@@ -69,7 +70,7 @@ func (l *lane) idle() bool {
 // about, and expires unused.
 func (l *lane) decide(ctx context.Context, a *ask) *ask {
 	if a.replaces != uuid.Nil { // a swap locks its old hold first: by itself
-		go l.core.decideAlone(a)
+		go l.core.decideAlone(l.alone, a)
 	} else if !l.board(a) {
 		a.settle("", ErrBusy)
 	}
@@ -77,6 +78,7 @@ func (l *lane) decide(ctx context.Context, a *ask) *ask {
 	case <-a.done:
 		return a
 	case <-ctx.Done():
+		a.left.Store(true)
 		return &ask{err: context.Cause(ctx)}
 	}
 }
@@ -122,7 +124,7 @@ func (l *lane) fly(batch []*ask) {
 	if len(batch) == 1 {
 		early = time.AfterFunc(patience, land)
 	}
-	l.core.decideBatch(l.event, batch, l.release)
+	l.core.decideBatch(l, batch)
 	if early != nil {
 		early.Stop()
 	}
@@ -147,6 +149,10 @@ func (l *lane) next() []*ask {
 	var batch, left []*ask
 	var after map[string]struct{} // what those who stay behind want
 	for i, a := range l.waiting {
+		if a.left.Load() { // nobody waits for it any more
+			a.settle("", ErrBusy)
+			continue
+		}
 		if len(batch) == l.core.cfg.MaxBatch {
 			left = append(left, l.waiting[i:]...)
 			break
@@ -193,9 +199,10 @@ func (a *ask) claim() {
 // holdTimeout is how long a hold may take in Postgres, its wait for a connection included.
 const holdTimeout = 5 * time.Second
 
-// decideBatch settles every ask of a batch, those that the batch leaves open beside the lane. release is called for each once
-// it is settled. It returns when the batch is through; a batch of one also waits for what comes after.
-func (c *Core) decideBatch(event int64, batch []*ask, release func(*ask)) {
+// decideBatch settles every ask of a batch, those that the batch leaves open beside the lane. Each is released once it
+// is settled. It returns when the batch is through; a batch of one also waits for what comes after.
+func (c *Core) decideBatch(l *lane, batch []*ask) {
+	event, release := l.event, l.release
 	ctx, cancel := context.WithTimeout(context.Background(), holdTimeout)
 	defer cancel()
 	c.metrics.batch(len(batch))
@@ -229,7 +236,7 @@ func (c *Core) decideBatch(event int64, batch []*ask, release func(*ask)) {
 			a.inDoubt = true
 		}
 		go func() {
-			c.decideAlone(a)
+			c.decideAlone(l.alone, a)
 			release(a)
 		}()
 	}
@@ -326,13 +333,21 @@ SELECT outcome, hold_id, expires_at, conflicts, coalesce($13, now()),
 
 // decideAlone settles a by a statement of its own, which waits for locks, once there is a slot for it. A deadlock or a
 // serialization failure is tried once more.
-func (c *Core) decideAlone(a *ask) {
+//
+// The event's own slots, one fewer than there are in all, keep an event whose seats hang from stopping the others.
+func (c *Core) decideAlone(own chan struct{}, a *ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), holdTimeout)
 	defer cancel()
-	select {
-	case c.alone <- struct{}{}:
-		defer func() { <-c.alone }()
-	case <-ctx.Done():
+	for _, slots := range []chan struct{}{own, c.alone} {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-ctx.Done():
+			a.settle("", ErrBusy)
+			return
+		}
+	}
+	if a.left.Load() {
 		a.settle("", ErrBusy)
 		return
 	}
@@ -355,12 +370,8 @@ func (c *Core) decideIn(ctx context.Context, a *ask) {
 
 func (c *Core) runAlone(ctx context.Context, a *ask) (outcome string, err error) {
 	if a.inDoubt {
-		err := c.holds.QueryRow(ctx, `SELECT booking_id, expires_at, created_at FROM bk.booking WHERE booking_id = $1`, a.id).Scan(&a.hold, &a.expires, &a.now)
-		if err == nil {
-			return "held", nil
-		}
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return "", err
+		if there, err := c.ownHold(ctx, a); there || err != nil {
+			return "held", err
 		}
 	}
 	if !a.capped && a.replaces == uuid.Nil {
@@ -390,5 +401,19 @@ func (c *Core) runAlone(ctx context.Context, a *ask) (outcome string, err error)
 	if expires != nil {
 		a.expires = *expires
 	}
+	if a.inDoubt && outcome == "taken" { // perhaps by itself, a moment ago
+		if there, err := c.ownHold(ctx, a); there || err != nil {
+			return "held", err
+		}
+	}
 	return outcome, nil
+}
+
+// ownHold looks for a hold by its own id.
+func (c *Core) ownHold(ctx context.Context, a *ask) (there bool, err error) {
+	err = c.holds.QueryRow(ctx, `SELECT booking_id, expires_at, created_at FROM bk.booking WHERE booking_id = $1`, a.id).Scan(&a.hold, &a.expires, &a.now)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
 }

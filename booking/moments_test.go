@@ -278,3 +278,65 @@ func TestMoment_ARetryIsTheSameHoldWhateverTheTableOfTheOtherNodeSays(t *testing
 		}
 	}
 }
+
+// A caller who leaves before the answer takes no seat along: without a key nobody could come back for it.
+func TestMoment_OfAHoldWhoseCallerHasLeftIsGivenBack(t *testing.T) {
+	url := bookingtest.Database(t)
+	bookingtest.Open(t, url, bookingtest.Sale{})
+	pool := bookingtest.Pool(t, url)
+	c := bookingtest.Core(t, url, booking.Config{})
+	mustHold(t, c, holdOf("first", "J10")) // connects, plans
+	tx, err := pool.Begin(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(context.Background(), `LOCK TABLE bk.booking IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		if _, _, err := c.Hold(ctx, holdOf("gone", bookingtest.Seat(0, i%10))); err == nil {
+			t.Error("held although the table was locked")
+		}
+		cancel()
+	}
+	if err := tx.Rollback(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	mustHold(t, c, holdOf("next", "B1")) // what waited before it is decided by now
+	eventually(t, "no seat is held for nobody", func() bool {
+		return one[int](t, pool, `SELECT count(*) FROM bk.seat s JOIN bk.booking b USING (booking_id) WHERE s.status = 'HELD' AND b.customer = 'gone'`) == 0
+	})
+	clean(t, c)
+}
+
+// One locked seat keeps its own booking from being swept, and no other.
+func TestMoment_OfASweepPassesOverALockedSeat(t *testing.T) {
+	c, _, k, url := shop(t, bookingtest.Sale{})
+	pool := bookingtest.Pool(t, url)
+	for _, seat := range []string{"A1", "A2", "A3"} {
+		mustHold(t, c, holdOf("ann", seat))
+	}
+	k.forward(10 * time.Minute)
+	tx, err := pool.Begin(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(context.Background(), `SELECT FROM bk.seat WHERE seat_code = 'A2' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Sweep(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := one[int](t, pool, `SELECT count(*) FROM bk.booking WHERE status = 'EXPIRED'`); n != 2 {
+		t.Errorf("%d bookings were swept, want the two without the locked seat", n)
+	}
+	if err := tx.Rollback(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Sweep(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, c)
+}

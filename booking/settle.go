@@ -246,7 +246,7 @@ SELECT 'booking-events', 'booking', booking_id::text, 'BookingExpired',
 const refundedSQL = `
 WITH r AS (
   UPDATE bk.refund SET status = 'DONE', done_at = now(), last_error = NULL
-   WHERE refund_id = $1 AND status <> 'DONE' RETURNING payment_id, refund_id, amount_minor),
+   WHERE refund_id = $1 AND status IN ('DUE','SENT') RETURNING payment_id, refund_id, amount_minor), -- one that failed is for people to settle
 p AS (
   UPDATE bk.payment x SET status = 'REFUNDED' FROM r
    WHERE x.payment_id = r.payment_id AND x.status = 'REFUND_DUE'

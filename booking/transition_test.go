@@ -625,7 +625,7 @@ func TestHold_OfWhatCannotBe(t *testing.T) {
 	for set, back := range map[string]string{
 		`status = 'PAUSED'`: `status = 'ON_SALE'`, `status = 'DRAFT'`: `status = 'ON_SALE'`,
 		`sales_open_at = $1::timestamptz + interval '1 ms'`: `sales_open_at = '-infinity'`,
-		`sales_close_at = $1::timestamptz`:                  `sales_close_at = $1::timestamptz + interval '1 ms'`,
+		`sales_close_at = $1::timestamptz`:                  `sales_close_at = $1::timestamptz + interval '1 hour'`,
 	} {
 		do(t, pool, `UPDATE bk.event SET `+set+` WHERE coalesce($1, now()) IS NOT NULL`, k.Now())
 		_, _, err := c.Hold(ctx, holdOf("ann", "A1"))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"ropeline/booking/payment"
 )
@@ -26,7 +28,7 @@ func (c *Core) workers() []worker {
 		{"close", 5 * time.Second, c.closePages},
 		{"reconcile", 5 * time.Second, c.Reconcile},
 		{"refund", time.Second, c.SendRefunds},
-		{"partitions", 10 * time.Minute, c.makePartitions},
+		{"partitions", 10 * time.Minute, c.keepPartitions},
 		{"audit", c.cfg.AuditEvery, c.auditRecent},
 		{"tidy", time.Minute, c.tidy},
 	}
@@ -135,16 +137,32 @@ func (c *Core) closePages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var failed error
-	for _, p := range due {
-		if err := c.closePage(ctx, p); err != nil {
-			failed = errors.Join(failed, err)
-			if _, err := c.work.Exec(ctx, `UPDATE bk.payment SET closed_at = NULL WHERE payment_id = $1 AND status = 'PENDING' AND created_at > now() - interval '15 min'`, p.ref.PaymentID); err != nil {
-				return cause(ctx, err)
-			}
+	return each(due, func(p openPayment) error {
+		err := c.closePage(ctx, p)
+		if err != nil {
+			_, again := c.work.Exec(ctx, `UPDATE bk.payment SET closed_at = NULL WHERE payment_id = $1 AND status = 'PENDING' AND created_at > now() - interval '15 min'`, p.ref.PaymentID)
+			err = errors.Join(err, cause(ctx, again))
 		}
+		return err
+	})
+}
+
+// mostCalls is how many calls of providers one worker has under way: one that answers slowly must not make the others late.
+const mostCalls = 8
+
+// each does something for each of all, several at a time, and returns what went wrong.
+func each[T any](all []T, do func(T) error) error {
+	errs := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(mostCalls)
+	for i, one := range all {
+		group.Go(func() error {
+			errs[i] = do(one)
+			return nil
+		})
 	}
-	return failed
+	_ = group.Wait() // each error is in errs
+	return errors.Join(errs...)
 }
 
 func (c *Core) closePage(ctx context.Context, p openPayment) error {
@@ -194,18 +212,16 @@ func (c *Core) Reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var failed error
-	for _, p := range due {
+	return each(due, func(p openPayment) error {
 		_, err := c.look(ctx, p.provider, p.ref)
 		switch {
 		case errors.Is(err, payment.ErrUnknown) && p.over:
-			err = c.never(ctx, p)
+			return c.never(ctx, p)
 		case err == nil && p.over: // money may still come in by an open page
-			err = c.closePage(ctx, p)
+			return c.closePage(ctx, p)
 		}
-		failed = errors.Join(failed, err)
-	}
-	return failed
+		return err
+	})
 }
 
 const refundDueSQL = `
@@ -235,11 +251,7 @@ func (c *Core) SendRefunds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var failed error
-	for _, r := range due {
-		failed = errors.Join(failed, c.sendRefund(ctx, r))
-	}
-	return failed
+	return each(due, func(r dueRefund) error { return c.sendRefund(ctx, r) })
 }
 
 func (c *Core) sendRefund(ctx context.Context, r dueRefund) error {
@@ -275,15 +287,39 @@ func (c *Core) refundTried(ctx context.Context, id uuid.UUID, status string, why
 	return cause(ctx, err)
 }
 
-// makePartitions keeps empty partitions of the seat table ready.
-func (c *Core) makePartitions(ctx context.Context) error {
-	const ahead = 2
-	var ready int
-	if err := c.work.QueryRow(ctx, `SELECT bk.make_partitions(p_ahead => $1)`, ahead).Scan(&ready); err != nil {
-		return cause(ctx, err)
+// partitionsAhead is how many empty partitions of the seat table should stand ready.
+const partitionsAhead = 2
+
+// MakePartitions makes the partitions of the seat table that events need, and a few ahead. It never makes a sale wait for more
+// than a moment: while somebody reads the seats for long, as a backup does, it tries again, for half a minute.
+func MakePartitions(ctx context.Context, pool *pgxpool.Pool) error {
+	_, err := makePartitions(ctx, pool)
+	return err
+}
+
+func makePartitions(ctx context.Context, pool *pgxpool.Pool) (ready int, err error) {
+	for range 60 {
+		err = pool.QueryRow(ctx, `SELECT bk.make_partitions(p_ahead => $1)`, partitionsAhead).Scan(&ready)
+		if code(err) != "55P03" {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return ready, cause(ctx, err)
+}
+
+// keepPartitions keeps empty partitions of the seat table ready.
+func (c *Core) keepPartitions(ctx context.Context) error {
+	ready, err := makePartitions(ctx, c.work)
+	if err != nil {
+		return err
 	}
 	c.metrics.parts.Set(float64(ready))
-	if ready < ahead {
+	if ready < partitionsAhead {
 		c.log.Error("fewer empty partitions of bk.seat than there should be: seats of new events pile up in bk.seat_rest", "ready", ready)
 	}
 	return nil

@@ -30,6 +30,11 @@ func isCore(upstream *url.URL) bool { return upstream.Scheme == coreScheme }
 // trusted with access tokens.
 const customerCookie = "ropeline_customer"
 
+// isCustomerCookie knows it by both of its names: without and with TLS.
+func isCustomerCookie(name string) bool {
+	return name == customerCookie || name == secureCookiePrefix+customerCookie
+}
+
 // customerRoom is the room whose access cookie would have that name.
 const customerRoom = "customer"
 
@@ -186,7 +191,7 @@ func coreCookies(lines []string) (kept []string) {
 	for _, line := range lines {
 		for pair := range strings.SplitSeq(line, ";") {
 			pair = strings.Trim(pair, " \t")
-			if name, _, _ := strings.Cut(pair, "="); name == customerCookie {
+			if name, _, _ := strings.Cut(pair, "="); isCustomerCookie(name) {
 				kept = append(kept, pair)
 			}
 		}

@@ -339,14 +339,14 @@ func TestCore_ItsCookieGoesToItAndToNobodyElse(t *testing.T) {
 	core, rm, trusted, other := newShowCore(), coreRoom(hall), roomOn("trusted.test"), roomOn("other.test")
 	trusted.ForwardToken = true
 	h := newHouse(t, houseConfig{rooms: []Room{rm, trusted, other}, core: core})
-	cookie := "Cookie: a=1; ropeline_customer=c1.x.y; ropeline_other=no; Ropeline_Customer=no; __Host-ropeline_customer=no; b=2"
+	cookie := "Cookie: a=1; ropeline_customer=c1.x.y; ropeline_other=no; Ropeline_Customer=no; __Host-ropeline_customer=c1.z.y; b=2"
 	for _, c := range []struct {
 		host, room, target, want string
 		set                      bool
 	}{
-		{hall, rm.Route.Room, "/events/1/seats", "a=1; b=2; ropeline_customer=c1.x.y", true},
-		{hall, rm.Route.Room, "/page", "a=1; b=2; ropeline_customer=c1.x.y", true},
-		{"trusted.test", trusted.Route.Room, "/page", "a=1; b=2; ropeline_customer=c1.x.y", true},
+		{hall, rm.Route.Room, "/events/1/seats", "a=1; b=2; ropeline_customer=c1.x.y; __Host-ropeline_customer=c1.z.y", true},
+		{hall, rm.Route.Room, "/page", "a=1; b=2; ropeline_customer=c1.x.y; __Host-ropeline_customer=c1.z.y", true},
+		{"trusted.test", trusted.Route.Room, "/page", "a=1; b=2; ropeline_customer=c1.x.y; __Host-ropeline_customer=c1.z.y", true},
 		{"other.test", other.Route.Room, "/page", "a=1; b=2", false},
 		{"nowhere.test", "", "/page", "a=1; b=2", false},
 	} {

@@ -198,7 +198,7 @@ func dropOurSetCookies(h http.Header, core bool) {
 	kept := lines[:0]
 	for _, line := range lines {
 		name, _, _ := strings.Cut(line, "=")
-		if name = strings.TrimSpace(name); !ourCookie(name) || core && name == customerCookie {
+		if name = strings.TrimSpace(name); !ourCookie(name) || core && isCustomerCookie(name) {
 			kept = append(kept, line)
 		}
 	}

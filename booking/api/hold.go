@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -29,6 +30,9 @@ func (a *API) hold(q *request) error {
 		return err
 	}
 	b, replayed, err := a.core.Hold(q.Context(), ask)
+	if errors.Is(err, booking.ErrNotOnSale) {
+		return refusal{code: "not-on-sale", detail: notOnSale(e, time.Now())}
+	}
 	if err != nil {
 		return err
 	}
@@ -40,6 +44,19 @@ func (a *API) hold(q *request) error {
 		return q.send(http.StatusOK, holdOf(b))
 	}
 	return q.send(http.StatusCreated, holdOf(b))
+}
+
+// notOnSale says why nothing of an event can be held now.
+func notOnSale(e *booking.Event, now time.Time) string {
+	switch {
+	case e.Status == "PAUSED":
+		return "The sale is paused. Try again later."
+	case e.Status == "CANCELLED":
+		return "The event is cancelled."
+	case e.Status == "ON_SALE" && now.Before(e.OpensAt):
+		return "The sale opens at " + e.OpensAt.UTC().Format(time.RFC3339) + "."
+	}
+	return "The sale is over."
 }
 
 // holdRequest reads what is asked for.

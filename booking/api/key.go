@@ -15,7 +15,8 @@ import (
 // A client may have several, of the sessions that it bought in.
 const (
 	keyHeader  = "X-Customer-Key"
-	keyCookie  = "ropeline_customer" // the edge lets no other upstream than the core see it
+	keyCookie  = "ropeline_customer"   // the edge lets no other upstream than the core see it
+	hostCookie = "__Host-" + keyCookie // its name over TLS: no other host can plant one
 	keyPrefix  = "c1."
 	keyPurpose = "ropeline customer key 1\x00"
 	mostKeys   = 5
@@ -56,14 +57,14 @@ func sign(secret []byte, customer string) string {
 }
 
 // customers are those whose keys a request brings, newest first: of the header, then of the cookie, each once and five at most.
-func (k keyring) customers(r *http.Request) []string {
+func (k keyring) customers(r *http.Request, tls bool) []string {
 	var keys []string
 	for _, value := range r.Header.Values(keyHeader) {
 		for key := range strings.SplitSeq(value, ",") {
 			keys = append(keys, strings.TrimSpace(key))
 		}
 	}
-	for _, cookie := range r.CookiesNamed(keyCookie) {
+	for _, cookie := range r.CookiesNamed(cookieName(tls)) {
 		keys = append(keys, strings.Split(cookie.Value, keysApart)...)
 	}
 	var all []string
@@ -83,13 +84,20 @@ func (q *request) giveKey(customer string) {
 			keys = append(keys, q.api.keys.make(c))
 		}
 	}
-	h := q.w.Header()
+	h, tls := q.w.Header(), q.api.cfg.TLS(q.Request)
 	h.Set(keyHeader, keys[0])
 	h.Del("Set-Cookie")
 	http.SetCookie(q.w, &http.Cookie{
-		Name: keyCookie, Value: strings.Join(keys, keysApart), Path: "/", MaxAge: int(keyLife / time.Second),
-		HttpOnly: true, Secure: q.api.cfg.TLS(q.Request), SameSite: http.SameSiteLaxMode,
+		Name: cookieName(tls), Value: strings.Join(keys, keysApart), Path: "/", MaxAge: int(keyLife / time.Second),
+		HttpOnly: true, Secure: tls, SameSite: http.SameSiteLaxMode,
 	})
+}
+
+func cookieName(tls bool) string {
+	if tls {
+		return hostCookie
+	}
+	return keyCookie
 }
 
 // newCustomer names somebody whom no room let in and who has no key: 128 bits that nobody guesses.

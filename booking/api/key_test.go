@@ -63,9 +63,9 @@ func TestCustomerKey_IsKeptInACookieNewestFirst(t *testing.T) {
 	for _, who := range []string{"a", "b", "an", "c", "d", "e", "f"} {
 		value = append(value, k.make(who))
 	}
-	got := s.do("POST", "/v1/events/42/holds", oneSeat, "X-Queue-Token", an, "Cookie", keyCookie+"="+strings.Join(value, keysApart)).is(201, "")
+	got := s.do("POST", "/v1/events/42/holds", oneSeat, "X-Queue-Token", an, "Cookie", keyCookie+"="+k.make("planted")+"; "+hostCookie+"="+strings.Join(value, keysApart)).is(201, "")
 	cookie := got.Result().Cookies()[0]
-	if cookie.Name != keyCookie || !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.MaxAge != 90*24*3600 {
+	if cookie.Name != hostCookie || !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.MaxAge != 90*24*3600 {
 		t.Errorf("got %+v", cookie)
 	}
 	var who []string
@@ -76,7 +76,7 @@ func TestCustomerKey_IsKeptInACookieNewestFirst(t *testing.T) {
 	if want := "an a b c d"; strings.Join(who, " ") != want {
 		t.Errorf("got %v, want %s", who, want)
 	}
-	s.do("GET", "/v1/bookings/"+got.text("holdId"), "", "Cookie", keyCookie+"="+cookie.Value).is(200, "")
+	s.do("GET", "/v1/bookings/"+got.text("holdId"), "", "Cookie", hostCookie+"="+cookie.Value).is(200, "")
 }
 
 func TestCustomerKey_IsSecureOnlyOverTLS(t *testing.T) {

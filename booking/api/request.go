@@ -46,7 +46,7 @@ func (q *request) identify() {
 	if q.isAdmitted && q.admission.Customer == "" { // a token that names nobody lets nobody in
 		q.admission, q.isAdmitted = booking.Admission{}, false
 	}
-	q.keyed = q.api.keys.customers(q.Request)
+	q.keyed = q.api.keys.customers(q.Request, q.api.cfg.TLS(q.Request))
 }
 
 // customers are all that the client can prove to be: whom the room let in, then those of its keys.

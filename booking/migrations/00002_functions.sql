@@ -45,9 +45,10 @@ END $$;
 CREATE TRIGGER booking_guard BEFORE UPDATE OF status ON bk.booking FOR EACH ROW EXECUTE FUNCTION bk.booking_guard();
 
 -- Seats are partitioned by ranges of p_width event ids. This makes the partitions from the first event to p_ahead beyond the
--- last one, and returns how many empty ones stand ready. A range that already has rows in bk.seat_rest is left there.
+-- last one, and returns how many empty ones stand ready. A range that already has rows in bk.seat_rest is left there. It waits
+-- for no lock longer than a moment, since everybody would wait behind it: a caller that gets 55P03 tries again later.
 -- +goose StatementBegin
-CREATE FUNCTION bk.make_partitions(p_width bigint DEFAULT 1000000, p_ahead int DEFAULT 2) RETURNS int LANGUAGE plpgsql AS $$
+CREATE FUNCTION bk.make_partitions(p_width bigint DEFAULT 1000000, p_ahead int DEFAULT 2) RETURNS int LANGUAGE plpgsql SET lock_timeout = '50ms' AS $$
 DECLARE last bigint := (SELECT coalesce(max(event_id), 0) FROM bk.event WHERE event_id < 1000000000000) / p_width;
         n bigint; name text;
 BEGIN
@@ -58,7 +59,7 @@ BEGIN
     name := 'seat_' || n;
     IF to_regclass('bk.' || name) IS NULL
        AND NOT EXISTS (SELECT FROM bk.seat_rest WHERE event_id >= n * p_width AND event_id < (n + 1) * p_width) THEN
-      -- attached, not made as a partition: that would stop every hold while it waits for the parent's lock
+      -- attached, not made as a partition: that would lock the parent, too
       EXECUTE format('CREATE TABLE bk.%I (LIKE bk.seat INCLUDING ALL) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)', name);
       EXECUTE format('ALTER TABLE bk.seat ATTACH PARTITION bk.%I FOR VALUES FROM (%s) TO (%s)', name, n * p_width, (n + 1) * p_width);
     END IF;

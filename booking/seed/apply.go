@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ropeline/booking"
 )
 
 // Report is what Apply did.
@@ -28,9 +30,6 @@ func (r Report) String() string {
 // prepareSQL: a seeding may take longer than a request, and runs one at a time.
 const prepareSQL = `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '10s', true), pg_advisory_xact_lock(4711, 101)`
 
-// partitionsSQL runs in a transaction of its own: attaching a partition locks out whoever uses the one for the rest.
-const partitionsSQL = `SELECT bk.make_partitions()`
-
 // Apply makes the database say what the plan says: each hall and each event in a transaction of its own, so whoever buys
 // meanwhile waits for one of them at most. Repeating it changes nothing. Seats that are held or sold are not touched; the
 // error is about those that would have to go, as their hall doesn't have them any more, or comes from Postgres. What was
@@ -46,7 +45,7 @@ func (p *Plan) Apply(ctx context.Context, pool *pgxpool.Pool) (Report, error) {
 	if err := inTx(ctx, pool, func(tx pgx.Tx) error { return p.draft(ctx, tx) }); err != nil {
 		return r, fmt.Errorf("seed events: %w", err)
 	}
-	if err := inTx(ctx, pool, func(tx pgx.Tx) error { return exec(ctx, tx, partitionsSQL) }); err != nil {
+	if err := booking.MakePartitions(ctx, pool); err != nil {
 		return r, fmt.Errorf("seed partitions: %w", err)
 	}
 	for i := range p.Events {

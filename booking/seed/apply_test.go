@@ -93,7 +93,7 @@ func TestApply_TheDatabaseSaysWhatTheFileSays(t *testing.T) {
 		`SELECT string_agg(seat_code, ' ' ORDER BY seat_code) FROM bk.map_seat WHERE accessible`:                               "C1 C3",
 		`SELECT string_agg(tier || '/' || ticket_type || ' ' || amount_minor, ', ' ORDER BY amount_minor) FROM bk.event_price`: "back/standard 90, front/child 100, front/standard 200",
 		`SELECT concat_ws(' ', map_id, status, hold_ttl, checkout_ttl, max_hold_age, max_seats, customer_cap IS NULL, sales_open_at, sales_close_at, rooms)
-		   FROM bk.event`: "7 ON_SALE 00:05:00 00:04:00 00:10:00 8 t -infinity infinity {}",
+		   FROM bk.event`: "7 ON_SALE 00:05:00 00:04:00 00:10:00 8 t -infinity 2026-12-24 12:30:00+00 {}",
 		`SELECT count(*) FROM bk.seat_rest`: "0",
 		`SELECT string_agg(concat_ws(' ', topic, aggregateid, type, payload), ', ') FROM bk.outbox`: `inventory-changed 70 SeatsChanged {"event_id": 70}`,
 	} {

@@ -19,7 +19,7 @@
 //	    channels: {1: [B1..B20]}          # seats of a sales channel other than 0, the public one
 //
 // What an event may say besides, with the default: kind (showtime, concert; showtime), status (ON_SALE), opens_at (always
-// was), closes_at (never), hold (10m), checkout (four fifths of hold), max_hold_age (twice hold), max_seats (8),
+// was), closes_at (starts_at), hold (10m), checkout (four fifths of hold), max_hold_age (twice hold), max_seats (8),
 // customer_cap (0: none), holds_per_minute (5; 0: no limit), redis_gate (false), rooms (none: no waiting room is asked for),
 // late_policy (refund).
 //

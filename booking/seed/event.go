@@ -71,6 +71,12 @@ func (e *Event) times(n node) {
 	if e.MaxHoldAge == 0 {
 		e.MaxHoldAge = 2 * e.HoldTTL
 	}
+	if e.ClosesAt.IsZero() {
+		e.ClosesAt = e.StartsAt
+	}
+	if e.CheckoutTTL > 0 && e.CheckoutTTL < 30*time.Second {
+		n.wrong("checkout of %s leaves nobody time to pay, allowed is 30s or more", e.CheckoutTTL)
+	}
 	if e.CheckoutTTL >= e.HoldTTL && e.HoldTTL > 0 {
 		n.wrong("checkout of %s is not shorter than hold of %s", e.CheckoutTTL, e.HoldTTL)
 	}

@@ -11,13 +11,18 @@ w AS MATERIALIZED (                                             -- by both colum
 sl AS MATERIALIZED (
   SELECT s.event_id, s.seat_code, w.booking_id FROM w JOIN bk.seat s ON s.event_id = w.event_id AND s.seat_code = w.c COLLATE "C"
    WHERE s.booking_id = w.booking_id AND s.status = 'HELD'
-   ORDER BY s.event_id, s.seat_code FOR NO KEY UPDATE OF s),
+   ORDER BY s.event_id, s.seat_code FOR NO KEY UPDATE OF s SKIP LOCKED),
+ready AS MATERIALIZED (                                         -- a booking with a seat that somebody has locked waits for the next round
+  SELECT d.* FROM due d
+   WHERE (SELECT count(*) FROM sl WHERE sl.booking_id = d.booking_id)
+       = (SELECT count(*) FROM w JOIN bk.seat s ON s.event_id = w.event_id AND s.seat_code = w.c COLLATE "C"
+           WHERE w.booking_id = d.booking_id AND s.booking_id = d.booking_id AND s.status = 'HELD')),
 us AS (
   UPDATE bk.seat s SET status = 'AVAILABLE', booking_id = NULL, hold_expires_at = NULL
-    FROM sl WHERE s.event_id = sl.event_id AND s.seat_code = sl.seat_code RETURNING s.event_id, s.seat_code, sl.booking_id),
+    FROM sl WHERE sl.booking_id IN (SELECT booking_id FROM ready) AND s.event_id = sl.event_id AND s.seat_code = sl.seat_code RETURNING s.event_id, s.seat_code, sl.booking_id),
 ub AS (
   UPDATE bk.booking x SET status = 'EXPIRED', resolved_at = (SELECT t FROM clk)
-    FROM due WHERE x.booking_id = due.booking_id RETURNING x.booking_id),
+    FROM ready r WHERE x.booking_id = r.booking_id RETURNING x.booking_id),
 ob AS (
   INSERT INTO bk.outbox (topic, aggregatetype, aggregateid, type, payload)
   SELECT 'inventory-changed', 'event', event_id::text, 'SeatsReleased',
