@@ -35,14 +35,9 @@ type Remote struct {
 
 	mu      sync.Mutex
 	asked   time.Time     // when a token of an unknown key last caused a fetch
-	pending *remoteAnswer // the fetch that one is causing, nil for none
+	pending chan struct{} // of the fetch that one is causing: closed at its end; nil for none
 
 	fetching sync.Mutex // one fetch at a time, so that an old answer never replaces a newer one
-}
-
-type remoteAnswer struct {
-	done chan struct{} // closed when err is set
-	err  error
 }
 
 // NewRemote returns a Remote without keys, which refuses every token until Run or Fetch has got some. The address is an
@@ -104,41 +99,39 @@ func (r *Remote) Keys() *Keys { return r.authority.Keys() }
 // tokens and seldom, and waits for that, for no longer than two fetches may take.
 func (r *Remote) Verify(room, tok string) (Claims, error) {
 	c, err := r.authority.Verify(room, tok)
-	if !errors.Is(err, ErrKey) || r.fetchUnknown() != nil {
+	if !errors.Is(err, ErrKey) {
 		return c, err
 	}
-	return r.authority.Verify(room, tok)
+	r.fetchUnknown()
+	return r.authority.Verify(room, tok) // even if nothing was fetched: another fetch may have ended meanwhile
 }
 
-var errLately = errors.New("token: fetched lately")
-
-// fetchUnknown fetches the keys for the sake of an unknown one, or waits for such a fetch under way.
-func (r *Remote) fetchUnknown() error {
+// fetchUnknown fetches the keys for the sake of an unknown one, unless that was done lately, or waits for such a fetch under way.
+func (r *Remote) fetchUnknown() {
 	r.mu.Lock()
-	answer := r.pending
-	if answer != nil {
+	done := r.pending
+	if done != nil {
 		r.mu.Unlock()
-		<-answer.done
-		return answer.err
+		<-done
+		return
 	}
 	now := r.cfg.Verify.Now()
 	if !r.asked.IsZero() && now.Sub(r.asked) < r.cfg.Unknown && !now.Before(r.asked) {
 		r.mu.Unlock()
-		return errLately
+		return
 	}
-	answer = &remoteAnswer{done: make(chan struct{}), err: ErrInternal}
-	r.asked, r.pending = now, answer
+	done = make(chan struct{})
+	r.asked, r.pending = now, done
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
 		r.pending = nil
 		r.mu.Unlock()
-		close(answer.done)
+		close(done)
 	}()
-	if answer.err = r.Fetch(context.Background()); answer.err != nil {
-		r.cfg.Logger.Warn("public keys not fetched for a key that is unknown", "err", answer.err, "keys", r.Keys().String())
+	if err := r.Fetch(context.Background()); err != nil {
+		r.cfg.Logger.Warn("public keys not fetched for a key that is unknown", "err", err, "keys", r.Keys().String())
 	}
-	return answer.err
 }
 
 // Fetch gets the keys now. An error leaves those in use; it names the address and nothing of the answer but its status and
