@@ -365,13 +365,18 @@ func (c *Core) decideIn(ctx context.Context, a *ask) {
 		c.log.Error("a hold broke a rule of the schema", "event", a.event, "err", err)
 		c.metrics.broken.Inc()
 	}
+	if err != nil {
+		outcome = "" // nothing is known of it
+	}
 	a.settle(outcome, cause(ctx, err))
 }
 
 func (c *Core) runAlone(ctx context.Context, a *ask) (outcome string, err error) {
 	if a.inDoubt {
-		if there, err := c.ownHold(ctx, a); there || err != nil {
-			return "held", err
+		if there, err := c.ownHold(ctx, a); err != nil {
+			return "", err
+		} else if there {
+			return "held", nil
 		}
 	}
 	if !a.capped && a.replaces == uuid.Nil {
@@ -402,8 +407,10 @@ func (c *Core) runAlone(ctx context.Context, a *ask) (outcome string, err error)
 		a.expires = *expires
 	}
 	if a.inDoubt && outcome == "taken" { // perhaps by itself, a moment ago
-		if there, err := c.ownHold(ctx, a); there || err != nil {
-			return "held", err
+		if there, err := c.ownHold(ctx, a); err != nil {
+			return "", err
+		} else if there {
+			return "held", nil
 		}
 	}
 	return outcome, nil
