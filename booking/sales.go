@@ -65,3 +65,22 @@ func (c *Core) EventOf(ctx context.Context, booking uuid.UUID) (event int64, err
 	}
 	return event, cause(ctx, err)
 }
+
+const nextSQL = `
+SELECT event_id
+  FROM bk.event
+ WHERE status = 'ON_SALE' AND starts_at > coalesce($2, now()) AND ($1 = ANY (rooms) OR cardinality(rooms) = 0)
+ ORDER BY cardinality(rooms) = 0, starts_at, event_id
+ LIMIT 1`
+
+// Next returns the event on sale that begins first among those that a waiting room leads to, or else among those that need
+// none; [ErrNoEvent] if there is no such event.
+func (c *Core) Next(ctx context.Context, room string) (event int64, err error) {
+	ctx, cancel := within(ctx)
+	defer cancel()
+	err = c.work.QueryRow(ctx, nextSQL, room, c.now()).Scan(&event)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, ErrNoEvent
+	}
+	return event, cause(ctx, err)
+}

@@ -102,12 +102,12 @@ func (s *shop) build(cfg config.Booking, service string, secret [][]byte, with a
 		Logger: with.log, Metrics: with.metrics,
 	})
 	s.slots = slots.New(s.core.Live, with.leave, slots.Config{Logger: with.log, Metrics: with.metrics})
-	s.api = api.New(storefront{s.core, cfg.PublicURL}, api.Config{
+	s.api = front{next: s.core.Next, shop: api.New(storefront{s.core, cfg.PublicURL}, api.Config{
 		Identify: with.identify, Secret: secret[0], OldSecrets: secret[1:],
 		ServiceToken: service, ProviderNames: provider.names(),
 		TLS:    cameByTLS,
 		Logger: with.log, Metrics: with.metrics,
-	})
+	})}
 	if s.sandbox != nil {
 		s.sandbox.callTo(s.api)
 	}
