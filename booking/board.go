@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -262,7 +263,6 @@ func (b *board) set(ch change) {
 		}
 		*s = spot{status: ch.status, channel: s.channel, holder: ch.holder, booking: ch.booking, until: ch.until}
 	}
-
 }
 
 const boardSQL = `
@@ -306,7 +306,6 @@ func (b *board) load(ctx context.Context, c *Core) error {
 	for _, ch := range pending {
 		b.set(ch)
 	}
-
 	return nil
 }
 
@@ -333,11 +332,7 @@ func (c *Core) readSeats(ctx context.Context, event int64, layout *Layout) ([]sp
 		if !ok {
 			continue
 		}
-		for n, name := range statusNames {
-			if name == status {
-				s.status = byte(n)
-			}
-		}
+		s.status = byte(max(0, slices.Index(statusNames[:], status)))
 		if id != nil {
 			s.booking = *id
 		}
@@ -413,18 +408,4 @@ func (c *Core) changed(event int64, ch change) {
 	if b != nil {
 		b.apply(ch)
 	}
-}
-
-// Trusts says whether the table of an event is in use: read, and fed within the last moment.
-func (c *Core) Trusts(event int64) bool {
-	c.boards.mu.RLock()
-	b := c.boards.of[event]
-	c.boards.mu.RUnlock()
-	if b == nil || !c.fresh(event) {
-		return false
-	}
-	_, known := c.clock.read()
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return known && !b.loaded.IsZero()
 }

@@ -66,8 +66,8 @@ func (l *lane) idle() bool {
 	return l.flights == 0 && len(l.waiting) == 0 && len(l.claims) == 0
 }
 
-// decide settles a and returns it. When ctx ends first it returns a stand-in without an outcome: the hold may still come
-// about, and expires unused.
+// decide settles a and returns it. When ctx ends first it returns a stand-in without an outcome; the hold may still come
+// about, and then is its caller's to put away.
 func (l *lane) decide(ctx context.Context, a *ask) *ask {
 	if a.replaces != uuid.Nil { // a swap locks its old hold first: by itself
 		go l.core.decideAlone(l.alone, a)
@@ -207,13 +207,11 @@ func (c *Core) decideBatch(l *lane, batch []*ask) {
 	defer cancel()
 	c.metrics.batch(len(batch))
 	if len(batch) == 1 {
-		select {
-		case c.alone <- struct{}{}: // the shorter way for one, but it may wait for a lock
+		if free := slot(l.alone, c.alone); free != nil { // the shorter way for one, but it may wait for a lock
 			c.decideIn(ctx, batch[0])
-			<-c.alone
+			free()
 			release(batch[0])
 			return
-		default:
 		}
 	}
 	err := c.runBatch(ctx, event, batch)
@@ -239,6 +237,22 @@ func (c *Core) decideBatch(l *lane, batch []*ask) {
 			c.decideAlone(l.alone, a)
 			release(a)
 		}()
+	}
+}
+
+// slot takes a place in both, if that can be now, and returns what gives it back; nil if not.
+func slot(own, all chan struct{}) (free func()) {
+	select {
+	case own <- struct{}{}:
+	default:
+		return nil
+	}
+	select {
+	case all <- struct{}{}:
+		return func() { <-all; <-own }
+	default:
+		<-own
+		return nil
 	}
 }
 

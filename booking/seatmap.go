@@ -73,8 +73,8 @@ func (b *board) render(c *Core, kind int) *SeatMap {
 	}
 	t := now.UnixMilli()
 	m := &SeatMap{At: time.Now()}
-	out := bytes.NewBuffer(make([]byte, 0, 24*len(b.layout.Seats)+128))
 	b.mu.RLock()
+	out := bytes.NewBuffer(make([]byte, 0, 24*len(b.layout.Seats)+128))
 	fmt.Fprintf(out, `{"eventId":%d,"seats":{`, b.event)
 	first := true
 	for i := range b.seats {

@@ -335,9 +335,3 @@ DELETE FROM bk.inbox WHERE (provider, event_id) IN (
   SELECT provider, event_id FROM bk.inbox WHERE received_at < now() - interval '90 days' LIMIT 1000)`)
 	return cause(ctx, err)
 }
-
-// Hurry makes the refunds that wait for another try due now, for an operator who knows that the provider is back.
-func (c *Core) Hurry(ctx context.Context) error {
-	_, err := c.work.Exec(ctx, `UPDATE bk.refund SET next_try_at = now() WHERE status IN ('DUE','SENT') AND next_try_at > now()`)
-	return cause(ctx, err)
-}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"ropeline/internal/sendonce"
 )
 
 //go:embed prelude.lua
@@ -100,13 +102,6 @@ func (l *Line) reading(ctx context.Context, op string, work func(context.Context
 	return nil
 }
 
-// once is a command that go-redis sends a single time. Without it the client of a Cluster repeats a command whose
-// connection broke, whatever MaxRetries says, and the script may have run.
-type once struct{ *redis.Cmd }
-
-// NoRetry is what go-redis asks.
-func (once) NoRetry() bool { return true }
-
 // script is the text of a Lua script and the name that Redis knows it by.
 type script struct{ text, sha string }
 
@@ -115,24 +110,12 @@ func newScript(text string) script {
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// run sends the script's name, and its text where Redis does not know it yet.
+// run sends the script's name, a single time, and its text where Redis does not know it yet.
 func (s script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) *redis.Cmd {
-	cmd := s.send(ctx, rdb, "evalsha", s.sha, keys, args)
+	cmd := sendonce.Script(ctx, rdb, "evalsha", s.sha, keys, args)
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-		cmd = s.send(ctx, rdb, "eval", s.text, keys, args)
+		cmd = sendonce.Script(ctx, rdb, "eval", s.text, keys, args)
 	}
-	return cmd
-}
-
-func (s script) send(ctx context.Context, rdb redis.UniversalClient, command, what string, keys []string, args []any) *redis.Cmd {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, command, what, len(keys))
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	cmd := redis.NewCmd(ctx, append(words, args...)...)
-	cmd.SetFirstKeyPos(3)
-	_ = rdb.Process(ctx, once{cmd})
 	return cmd
 }
 

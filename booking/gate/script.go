@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"ropeline/internal/sendonce"
 )
 
 //go:embed take.lua
@@ -27,35 +29,16 @@ var (
 	soldScript = redis.NewScript(soldLua)
 )
 
-// once runs scripts that the client sends a single time. Without it the client of a Cluster repeats a script whose
-// connection broke, whatever MaxRetries says, although the script may have run.
+// once runs scripts that the client sends a single time.
 type once struct{ redis.UniversalClient }
 
 func (o once) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
-	return o.send(ctx, "eval", text, keys, args)
+	return sendonce.Script(ctx, o.UniversalClient, "eval", text, keys, args)
 }
 
 func (o once) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	return o.send(ctx, "evalsha", sha, keys, args)
+	return sendonce.Script(ctx, o.UniversalClient, "evalsha", sha, keys, args)
 }
-
-func (o once) send(ctx context.Context, command, what string, keys []string, args []any) *redis.Cmd {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, command, what, len(keys))
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	cmd := redis.NewCmd(ctx, append(words, args...)...)
-	cmd.SetFirstKeyPos(3)
-	_ = o.Process(ctx, single{cmd}) // the error is the command's too
-	return cmd
-}
-
-// single is a command that must not be repeated.
-type single struct{ *redis.Cmd }
-
-// NoRetry is what go-redis asks.
-func (single) NoRetry() bool { return true }
 
 // limitScripts runs the scripts of redis_rate on keys of our own names: without the "rate:" that the library puts in front,
 // which access rules for a prefix would refuse.

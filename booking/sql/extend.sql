@@ -2,7 +2,7 @@
 WITH clk AS MATERIALIZED (SELECT coalesce(@now::timestamptz, now()) AS t),
 b AS MATERIALIZED (
   SELECT b.booking_id, b.event_id, b.items, b.expires_at AS was, (@key::text IS NOT NULL AND @key::text = ANY (b.extend_keys)) IS TRUE AS done,
-         least((SELECT t FROM clk) + e.hold_ttl, b.held_since + e.max_hold_age) AS most
+         least((SELECT t FROM clk) + e.hold_ttl, b.held_since + e.max_hold_age) AS most, b.held_since + e.max_hold_age AS top
     FROM bk.booking b JOIN bk.event e USING (event_id)
    WHERE b.booking_id = @hold::uuid AND b.customer = ANY (@customers::text[]) AND b.status = 'HOLD' AND b.expires_at > (SELECT t FROM clk)
      FOR NO KEY UPDATE OF b),
@@ -22,7 +22,7 @@ ob AS (
            jsonb_build_object('hold_id', f.booking_id, 'seats', f.items, 'expires_at', f.most, 'customer', x.customer)))
     FROM full_ f JOIN bk.booking x USING (booking_id))
 SELECT CASE WHEN EXISTS (SELECT FROM ub) THEN 'extended' WHEN (SELECT done FROM b) THEN 'replay'
-            WHEN EXISTS (SELECT FROM full_) THEN 'extended' WHEN EXISTS (SELECT FROM b WHERE most <= was) THEN 'limit'
+            WHEN EXISTS (SELECT FROM full_) THEN 'extended' WHEN EXISTS (SELECT FROM b WHERE top <= was) THEN 'limit'
             WHEN EXISTS (SELECT FROM b WHERE most <= was + interval '1 s') THEN 'replay' ELSE 'hold_gone' END AS outcome,
        coalesce((SELECT event_id FROM b), 0) AS event_id,
        (SELECT items FROM b) AS seats,

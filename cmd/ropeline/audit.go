@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"ropeline/booking"
@@ -18,28 +19,20 @@ func auditCommand() *cobra.Command {
 	}
 	flags := addDatabaseFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		d, err := flags.open(c)
-		if err != nil {
-			return err
-		}
-		defer d.stop()
-		pool, err := d.pool(c.Context())
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		found, err := booking.Audit(c.Context(), pool)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			_, err = fmt.Fprintln(c.OutOrStdout(), "audit: clean")
-			return err
-		}
-		for _, f := range found {
-			fmt.Fprintf(c.OutOrStdout(), "audit: %s: %s\n", f.Rule, f.What)
-		}
-		return errSaid
+		return flags.withPool(c, func(pool *pgxpool.Pool) error {
+			found, err := booking.Audit(c.Context(), pool)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				_, err = fmt.Fprintln(c.OutOrStdout(), "audit: clean")
+				return err
+			}
+			for _, f := range found {
+				fmt.Fprintf(c.OutOrStdout(), "audit: %s: %s\n", f.Rule, f.What)
+			}
+			return errSaid
+		})
 	}
 	return c
 }

@@ -40,6 +40,21 @@ func (f databaseFlags) open(c *cobra.Command) (*database, error) {
 	return openDatabase(c.Context(), target, newLogger(c.ErrOrStderr(), config.Log{Level: "warn", Format: "text"}, new(slog.LevelVar)))
 }
 
+// withPool opens the database for the time of do.
+func (f databaseFlags) withPool(c *cobra.Command, do func(*pgxpool.Pool) error) error {
+	d, err := f.open(c)
+	if err != nil {
+		return err
+	}
+	defer d.stop()
+	pool, err := d.pool(c.Context())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return do(pool)
+}
+
 // pool connects to a database whose tables must be those that this program works with.
 func (d *database) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	pool, err := booking.OpenWork(ctx, d.url, 2)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"ropeline/booking/seed"
@@ -35,22 +36,14 @@ func seedCommand() *cobra.Command {
 		} else if err != nil {
 			return err
 		}
-		d, err := flags.open(c)
-		if err != nil {
+		return flags.withPool(c, func(pool *pgxpool.Pool) error {
+			report, err := plan.Apply(c.Context(), pool)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), report)
 			return err
-		}
-		defer d.stop()
-		pool, err := d.pool(c.Context())
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		report, err := plan.Apply(c.Context(), pool)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(c.OutOrStdout(), report)
-		return err
+		})
 	}
 	return c
 }

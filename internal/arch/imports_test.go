@@ -37,7 +37,7 @@ var mayUse = map[string][]string{
 // homes lists, for each module that has one home in the tree, the parts that may name it.
 var homes = map[string][]string{
 	"github.com/spf13/":                {"cmd"},
-	"github.com/redis/go-redis/":       {"queue", "booking/gate", "internal/redisbox", "cmd"},
+	"github.com/redis/go-redis/":       {"queue", "booking/gate", "internal/redisbox", "internal/sendonce", "cmd"},
 	"github.com/alicebob/miniredis/":   {"internal/redisbox"},
 	"github.com/golang-jwt/":           {"admitter/token"},
 	"github.com/jackc/pgx/":            {"booking", "internal/pgbox", "cmd"},
